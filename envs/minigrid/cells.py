@@ -1,0 +1,65 @@
+"""What a grid cell is: one byte, and its translation to MiniGrid's (object, colour, state) triple.
+
+The low four bits are MiniGrid's object code; a closed and a locked door have codes of their own, so that the state
+channel needs no bits. The high four bits are the colour: `cell = object | colour << 4`.
+"""
+
+import jax.numpy as jnp
+from jax import Array
+
+UNSEEN, EMPTY, WALL, FLOOR, DOOR, KEY, BALL, BOX, GOAL, LAVA, AGENT, CLOSED_DOOR, LOCKED_DOOR = range(13)
+"""Object codes. `DOOR` is an open one; the last two are ours, all others MiniGrid's."""
+
+RED, GREEN, BLUE, PURPLE, YELLOW, GREY = range(6)
+
+OPEN, CLOSED, LOCKED = range(3)
+"""Door states, the third channel of MiniGrid's image; 0 for everything that is not a door."""
+
+
+def cell(kind: int, colour: int) -> int:
+    """The byte of an object of a colour."""
+    return kind | colour << 4
+
+
+GREY_WALL = cell(WALL, GREY)
+GREEN_GOAL = cell(GOAL, GREEN)
+
+
+def kind(cells: Array) -> Array:
+    """Our object code, in which doors that are shut differ from open ones."""
+    return cells & 15
+
+
+def colour(cells: Array) -> Array:
+    """MiniGrid's colour code."""
+    return cells >> 4
+
+
+def state(cells: Array) -> Array:
+    """MiniGrid's door state: 0 open (or no door), 1 closed, 2 locked."""
+    return jnp.maximum(kind(cells), CLOSED_DOOR - 1) - (CLOSED_DOOR - 1)
+
+
+def object_code(cells: Array) -> Array:
+    """MiniGrid's object code, the same for every door."""
+    return jnp.where(kind(cells) >= CLOSED_DOOR, jnp.asarray(DOOR, cells.dtype), kind(cells))
+
+
+def is_opaque(cells: Array) -> Array:
+    """Whether the view ends here: walls and doors that are shut."""
+    return (kind(cells) == WALL) | (kind(cells) >= CLOSED_DOOR)
+
+
+def unpack(cells: Array) -> Array:
+    """Bytes `[...]` as MiniGrid's image `[..., 3]`: object, colour and state, uint8."""
+    return jnp.stack([object_code(cells), colour(cells), state(cells)], axis=-1)
+
+
+def image_features(image: Array) -> Array:
+    """MiniGrid's image `[..., 3]` as float32, each channel divided by its largest code so that it spans [0, 1]."""
+    return image.astype(jnp.float32) * jnp.array([1 / AGENT, 1 / GREY, 1 / LOCKED], jnp.float32)
+
+
+def packed_features(cells: Array) -> Array:
+    """Bytes `[...]` as float32 `[..., 3]`: `image_features` of `unpack`."""
+    return image_features(unpack(cells))

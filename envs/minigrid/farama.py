@@ -1,0 +1,61 @@
+"""Turns the state of a Farama MiniGrid environment into ours, to step both from the same level."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from envs.minigrid import cells as c
+from envs.minigrid.core import GridState, MiniGrid, batch_of_one, unbatch
+
+
+def import_state(farama_env: Any, env: MiniGrid | None = None) -> tuple[GridState, Array]:
+    """The state and observation of one Farama environment, without a batch axis.
+
+    Args:
+      farama_env: a `minigrid.minigrid_env.MiniGridEnv`, wrapped or not, after `reset` (or any number of steps).
+      env: the environment that will step the state; by default the one registered under Farama's id.
+
+    Raises:
+      ValueError: when a box holds something and `env.boxes_hold` is False, or what it holds holds something.
+    """
+    if env is None:
+        from envs.minigrid import IDS
+
+        env = IDS[farama_env.spec.id]()
+    world = farama_env.unwrapped
+    objects, shape = world.grid.grid, (world.height, world.width)
+    grid = np.array([_cell(thing) for thing in objects], np.uint8).reshape(shape)
+    x, y = (int(value) for value in world.agent_pos)
+    state = GridState(
+        grid=jnp.asarray(grid),
+        agent=jnp.int32(y * world.width + x),
+        direction=jnp.int32(world.agent_dir),
+        carrying=jnp.uint8(_cell(world.carrying)),
+        step_count=jnp.int32(world.step_count),
+    )
+    if env.boxes_hold:
+        contents = np.array([_cell(_contents(thing)) for thing in objects], np.uint8).reshape(shape)
+        state = state._replace(
+            contents=jnp.asarray(contents), carried_contents=jnp.uint8(_cell(_contents(world.carrying)))
+        )
+    elif any(_contents(thing) is not None for thing in (*objects, world.carrying)):
+        raise ValueError(f"a box holds an object, but {type(env).__name__}.boxes_hold is False; set it to True")
+    return state, unbatch(env.observation(batch_of_one(state)))
+
+
+def _cell(thing: Any) -> int:
+    if thing is None:
+        return c.EMPTY
+    kind, colour, door_state = thing.encode()
+    if kind == c.DOOR and door_state != c.OPEN:
+        kind = c.CLOSED_DOOR - 1 + door_state
+    return c.cell(kind, colour)
+
+
+def _contents(thing: Any) -> Any:
+    held = None if thing is None else thing.contains
+    if held is not None and held.contains is not None:
+        raise ValueError("a box holds a box that holds something, but one object inside another is the limit")
+    return held
