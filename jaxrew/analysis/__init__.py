@@ -1,0 +1,1 @@
+"""Statistics over seeds, and the figures and tables that go into a paper."""

@@ -1,0 +1,141 @@
+"""One line that says how far a run is, how fast it goes, and what it earns."""
+
+import math
+import sys
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+import numpy as np
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from jaxrew.analysis.stats import iqm
+
+PLAIN_LINES = 20
+"""Lines printed in a whole run where there is no terminal."""
+BAR_WIDTH = 12
+
+
+class Progress:
+    """A live line on a terminal, about twenty plain lines elsewhere. A context manager.
+
+    Args:
+      total_frames: the environment steps of one seed in the whole run.
+      num_seeds: how many seeds run together; the speed counts the frames of all of them.
+      label: what the line starts with.
+      start_frames: those of one seed done before this sitting.
+      file: where to write; standard error by default.
+      show: False keeps it silent.
+
+    The first update compiles the program, so speed and remaining time count from its end.
+    """
+
+    def __init__(
+        self,
+        total_frames: int,
+        num_seeds: int,
+        label: str = "",
+        *,
+        start_frames: int = 0,
+        file: TextIO | None = None,
+        show: bool = True,
+        clock: Callable[[], float] = time.perf_counter,
+    ):
+        self.total_frames, self.num_seeds, self.label = total_frames, num_seeds, label
+        self.frames = start_frames
+        self._start_frames = start_frames
+        self._clock = clock
+        self._start = clock()
+        self._latest = self._start
+        self._warm: tuple[float, int] | None = None
+        self._returns = np.full(num_seeds, np.nan)
+        self._file = file or sys.stderr
+        self._show = show
+        self._lines_shown = 0
+        console = Console(file=self._file)
+        live = show and console.is_terminal
+        self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4) if live else None
+
+    def __enter__(self) -> "Progress":
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    @property
+    def first_chunk_seconds(self) -> float:
+        """Seconds from the start to the end of the first update, compilation included; NaN before."""
+        return self._warm[0] - self._start if self._warm else math.nan
+
+    @property
+    def steps_per_second(self) -> float:
+        """Environment steps a second over all seeds since the first update ended; NaN before the second."""
+        if self._warm is None or self._latest <= self._warm[0]:
+            return math.nan
+        return self.num_seeds * (self.frames - self._warm[1]) / (self._latest - self._warm[0])
+
+    def update(self, frames_done: int, returns: np.ndarray) -> None:
+        """Tells the frames of one seed done so far, and each seed's task return `[S]` (NaN: none yet)."""
+        self._latest, self.frames = self._clock(), int(frames_done)
+        self._returns = np.asarray(returns, np.float64)
+        if self._warm is None:
+            self._warm = (self._latest, self.frames)
+        if self._show and self._live is None:
+            self._print_sometimes()
+
+    def message(self, text: str) -> None:
+        """Prints a line of its own above the progress line."""
+        if self._live:
+            self._live.console.print(text, markup=False, highlight=False)
+        elif self._show:
+            print(text, file=self._file, flush=True)
+
+    def line(self) -> str:
+        """The progress line."""
+        share = min(self.frames / self.total_frames, 1.0) if self.total_frames else 1.0
+        filled = round(share * BAR_WIDTH)
+        bar = "━" * filled + "╌" * (BAR_WIDTH - filled)
+        speed = self.steps_per_second
+        elapsed = self._clock() - self._start
+        left = (self.total_frames - self.frames) * self.num_seeds / speed if speed > 0 else math.nan
+        parts = [
+            f"{self.label} {bar} {math.floor(100 * share):3d} %".strip(),
+            "compiling" if self._warm is None else f"{speed:,.0f} steps/s" if speed > 0 else "- steps/s",
+            f"{_duration(elapsed)} elapsed",
+            f"{_duration(max(left - (self._clock() - self._latest), 0.0))} left",
+            f"return {_spread(self._returns)}",
+        ]
+        return " · ".join(parts)
+
+    def _render(self) -> Text:
+        return Text(self.line(), no_wrap=True, overflow="ellipsis")
+
+    def _print_sometimes(self) -> None:
+        due = math.floor(PLAIN_LINES * self.frames / self.total_frames) if self.total_frames else PLAIN_LINES
+        if due > self._lines_shown:
+            self._lines_shown = due
+            print(self.line(), file=self._file, flush=True)
+
+
+def _duration(seconds: float) -> str:
+    """H:MM:SS, without the hours where there are none."""
+    if not math.isfinite(seconds):
+        return "-:--"
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
+def _spread(returns: np.ndarray) -> str:
+    """The interquartile mean and the range over the seeds that have a return."""
+    known = returns[~np.isnan(returns)]
+    if not known.size:
+        return "-"
+    if known.size == 1:
+        return f"{known[0]:.3g}"
+    return f"{iqm(known):.3g} [{known.min():.3g}, {known.max():.3g}]"
