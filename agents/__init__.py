@@ -1,0 +1,1 @@
+"""Agents: each algorithm is one file that reads top to bottom."""

@@ -1,12 +1,15 @@
 """The interface of one environment. `VecEnv` steps many."""
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 from jax import Array
 
 from jaxrew.types import EnvSpec, Step
+
+if TYPE_CHECKING:
+    from envs.vector import VecEnv
 
 State = Any
 
@@ -48,3 +51,9 @@ class Environment(abc.ABC):
     def facts_many(self, state: State) -> dict[str, Array]:
         """`facts` for states `[N, ...]`."""
         return jax.vmap(self.facts)(state)
+
+    def vectorise(self, num_envs: int, resets: str = "fresh") -> "VecEnv":
+        """`num_envs` copies of this environment; see `VecEnv`."""
+        from envs.vector import VecEnv
+
+        return VecEnv(self, num_envs, resets)

@@ -13,6 +13,11 @@ from jax import Array
 ORTHOGONAL = nn.initializers.orthogonal(math.sqrt(2))
 
 
+def orthogonal_dense(size: int, scale: float, name: str | None = None) -> nn.Dense:
+    """A dense layer with an orthogonal kernel of the given gain and zero bias."""
+    return nn.Dense(size, kernel_init=nn.initializers.orthogonal(scale), name=name)
+
+
 class MLP(nn.Module):
     """Dense layers of the given sizes over the flattened features, an activation after each (the last if asked)."""
 

@@ -1,0 +1,49 @@
+"""Advantages and value targets from time-major rewards: pure functions, one per estimator."""
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+
+def gae(
+    rewards: Array,
+    values: Array,
+    next_values: Array,
+    terminated: Array,
+    truncated: Array,
+    gamma: float | Array,
+    lam: float | Array,
+    episodic: bool = True,
+) -> tuple[Array, Array]:
+    """Generalised advantage estimation (Schulman et al., 2016) with both kinds of episode end kept apart.
+
+      delta_t = r_t + gamma v(s_{t+1}) - v(s_t),   A_t = delta_t + gamma lam A_{t+1},   target_t = A_t + v(s_t).
+
+    An episodic stream drops the bootstrap where `terminated` (it wins where both flags are set) and cuts the recursion
+    where either flag is set. A non-episodic stream (Burda et al., 2018) ignores both: rewards flow across episodes.
+
+    Args:
+      rewards, values: `[T, N]`, r_t and v(s_t).
+      next_values: `[T, N]`. Episodic: the value of the true successor, which matters where `truncated` and equals
+        `values[t + 1]` where nothing ended. Non-episodic: the value of the observation acted on next.
+      terminated, truncated: `[T, N]` bool.
+      gamma, lam: discount and lambda.
+      episodic: whether episode ends matter; static.
+
+    Returns:
+      `(advantages, targets)`, each `[T, N]`.
+    """
+    if episodic:
+        next_values = jnp.where(terminated, 0.0, next_values)
+        decay = gamma * lam * (1.0 - (terminated | truncated))
+    else:
+        decay = gamma * lam * jnp.ones_like(rewards)
+    deltas = rewards + gamma * next_values - values
+
+    def backward(advantage_tp1: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+        delta_t, decay_t = step
+        advantage_t = delta_t + decay_t * advantage_tp1
+        return advantage_t, advantage_t
+
+    _, advantages = jax.lax.scan(backward, jnp.zeros_like(deltas[0]), (deltas, decay), reverse=True, unroll=16)
+    return advantages, advantages + values
