@@ -2,15 +2,18 @@
 
 from typing import Any, ClassVar, NamedTuple
 
-import chex
+import jax
+import numpy as np
 from flax import struct
 from jax import Array
 
-from jaxrew.types import EnvSpec, Stream, Transition
+from jaxrew.types import EnvSpec, Stream, Transition, static
 
 State = Any
 Rewards = dict[str, Array]
 Metrics = dict[str, Array]
+Scalar = float | Array
+"""A float leaf: a Python float until a module is cast to arrays."""
 
 
 class Context(NamedTuple):
@@ -25,6 +28,17 @@ class Context(NamedTuple):
     total_steps: Array
     task_gamma: Array
     spec: EnvSpec
+
+
+class Component(NamedTuple):
+    """What one module in a composition earned on a rollout, `[T, N]` by stream name.
+
+    `raw` is the module's own reward and `paid` what reaches the streams after every weight and transform around it.
+    """
+
+    label: str
+    raw: Rewards
+    paid: Rewards
 
 
 class RewardModule(struct.PyTreeNode):
@@ -50,6 +64,16 @@ class RewardModule(struct.PyTreeNode):
         return type(self).__name__.lower()
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of `components`, in order."""
+        return (self.label,)
+
+    @property
+    def pays(self) -> tuple[str, ...]:
+        """The names of all streams this module pays into."""
+        return tuple(stream.name for stream in self.streams()) or ("task",)
+
+    @property
     def warm_steps(self) -> int:
         """Steps of random play, per environment, that `warm` wants to see before training."""
         return 0
@@ -73,6 +97,17 @@ class RewardModule(struct.PyTreeNode):
         """Rewards `[T, N]` by stream name for a fresh rollout, and the state after it."""
         raise TypeError(f"{type(self).__name__} must define reward(state, batch, ctx)")
 
+    def components(
+        self, state: State, batch: Transition, ctx: Context, weight: Array
+    ) -> tuple[tuple[Component, ...], State]:
+        """`reward`, kept apart by component. `weight`, `[T + 1]`, is what the modules around this one multiply it by.
+
+        Row t weighs the transition at t. The row more is for shaping modules: they weigh potentials, not differences.
+        """
+        raw, state = self.reward(state, batch, ctx)
+        paid = {name: weight[:-1, None] * reward for name, reward in raw.items()}
+        return (Component(self.label, raw, paid),), state
+
     def rescore(self, state: State, batch: Transition, ctx: Context) -> Rewards:
         """Rewards `[B]` by stream name for replayed transitions, with everything in the state frozen."""
         raise TypeError(f"{type(self).__name__} cannot value replayed transitions; replay its collected reward instead")
@@ -81,7 +116,67 @@ class RewardModule(struct.PyTreeNode):
         """One round of learning, and the module's metrics (scalars), those of the last `reward` included."""
         return state, {}
 
-    def __rmul__(self, scale: chex.Numeric) -> "RewardModule":
+    def __rmul__(self, scale: Scalar) -> "RewardModule":
         from jaxrew.rewards.compose import Scale
 
         return Scale(self, scale)
+
+
+class NoReward(RewardModule):
+    """The environment's reward alone."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ()
+
+    def components(
+        self, state: State, batch: Transition, ctx: Context, weight: Array
+    ) -> tuple[tuple[Component, ...], State]:
+        return (), state
+
+    def reward(self, state: State, batch: Transition, ctx: Context) -> tuple[Rewards, State]:
+        return {}, state
+
+
+class Bonus(RewardModule, kw_only=True):
+    """An intrinsic reward with one stream.
+
+    Attributes:
+      gamma, coef, episodic: of the stream (see `Stream`).
+      stream: its name, by default the class's in lower case. With "task" the bonus is added to the environment's
+        reward, whose discount and episodes then apply; scale it there with `0.005 * module`.
+    """
+
+    gamma: Scalar = 0.99
+    coef: Scalar = 1.0
+    stream: str | None = static(None)
+    episodic: bool | None = static(None)
+
+    @property
+    def label(self) -> str:
+        return type(self).__name__.lower() if self.stream in (None, "task") else self.stream
+
+    @property
+    def stream_name(self) -> str:
+        return self.label if self.stream is None else self.stream
+
+    def streams(self) -> tuple[Stream, ...]:
+        if self.stream == "task":
+            return ()
+        return (Stream(self.gamma, self.coef, self.stream_name, self._is_episodic),)
+
+    @property
+    def _is_episodic(self) -> bool:
+        return bool(self.episodic)
+
+    def validate(self, spec: EnvSpec, num_envs: int) -> None:
+        if self.stream == "task" and not np.all(np.asarray(self.coef) == 1.0):
+            raise ValueError(
+                f"coef = {self.coef} weighs a stream of {self.label}'s own, and it pays into 'task'; "
+                f"write {self.coef} * {type(self).__name__}(stream='task') instead"
+            )
+
+
+def feature_shape(spec: EnvSpec) -> tuple[int, ...]:
+    """The shape of one observation's features."""
+    return jax.eval_shape(spec.to_features, jax.ShapeDtypeStruct(spec.obs_shape, spec.obs_dtype)).shape

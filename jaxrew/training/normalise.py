@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -43,3 +44,35 @@ def whiten(moments: Moments, samples: Array, clip: float | Array, eps: float = 1
     """(samples - mean) / sqrt(var + eps), clipped to +-`clip`."""
     scale = 1.0 / jnp.sqrt(moments.var + eps)
     return jnp.clip((samples - moments.mean) * scale, -clip, clip)
+
+
+class ReturnFilter(NamedTuple):
+    """The discounted sum of rewards so far, per environment `[N]`, and the moments of all its past values."""
+
+    running: Array
+    moments: Moments
+
+    @property
+    def scale(self) -> Array:
+        """1 / std of the discounted sum."""
+        return 1.0 / jnp.sqrt(self.moments.var + 1e-8)
+
+
+def init_return_filter(num_envs: int) -> ReturnFilter:
+    """Nothing seen: sums are 0 and the scale is 1."""
+    return ReturnFilter(jnp.zeros(num_envs, jnp.float32), init_moments())
+
+
+def filter_returns(returns: ReturnFilter, rewards: Array, gamma: float | Array) -> ReturnFilter:
+    """Runs the filter over rewards `[T, N]` (Burda et al., 2018).
+
+    C_t = gamma C_{t-1} + r_t along time in each environment, not cut where episodes end and carried from rollout to
+    rollout; the variance pools C over [T, N], these rewards included.
+    """
+
+    def accumulate(running: Array, reward: Array) -> tuple[Array, Array]:
+        running = gamma * running + reward
+        return running, running
+
+    running, sums = jax.lax.scan(accumulate, returns.running, rewards)
+    return ReturnFilter(running, update_moments(returns.moments, sums))
