@@ -187,17 +187,9 @@ class RunFolder:
         self._started = time.perf_counter()
         self._num_seeds = len(read_json(path / "config.json")["seeds"])
 
-    @classmethod
-    def create(
-        cls, path: str | Path, config: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False
-    ) -> "RunFolder":
-        """Makes a run folder, or opens the one at `path` to go on with it.
-
-        Args:
-          path: the folder; it must be missing or empty unless an option says what to do with what is there.
-          config: a JSON-able record (see `jaxrew.training.record.describe`) with "seeds", a list of ints.
-          resume: go on with the run at `path` if there is one; its config must equal `config`.
-          overwrite: replace the run folder at `path` if there is one.
+    @staticmethod
+    def check(path: str | Path, config: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> bool:
+        """Whether `create` would go on with the run at `path` rather than make a new one; writes nothing.
 
         Raises:
           FileExistsError: the folder is in use and neither option is given, or it is not a run folder.
@@ -215,7 +207,24 @@ class RunFolder:
             raise FileExistsError(f"{path} holds a run; give resume=True to go on with it or overwrite=True")
         if exists and resume:
             compare_config(read_json(path / "config.json"), config)
-        else:
+        return exists and resume
+
+    @classmethod
+    def create(
+        cls, path: str | Path, config: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False
+    ) -> "RunFolder":
+        """Makes a run folder, or opens the one at `path` to go on with it.
+
+        Args:
+          path: the folder; it must be missing or empty unless an option says what to do with what is there.
+          config: a JSON-able record (see `jaxrew.training.record.describe`) with "seeds", a list of ints.
+          resume: go on with the run at `path` if there is one; its config must equal `config`.
+          overwrite: replace the run folder at `path` if there is one.
+
+        Raises what `check` raises.
+        """
+        path = Path(path).resolve()
+        if not cls.check(path, config, resume=resume, overwrite=overwrite):
             _create(path, config)
         return cls(path)
 
