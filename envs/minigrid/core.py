@@ -23,6 +23,13 @@ LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
 OBSERVATIONS = ("packed", "partial")
 
 
+class Boxes(NamedTuple):
+    """What boxes hold, as cells: `grid` at every place, `[height, width]`, and `carried` in the carried box."""
+
+    grid: Array
+    carried: Array
+
+
 class GridState(NamedTuple):
     """A level and the agent in it, all leaves `[N, ...]` (or without N for one environment).
 
@@ -32,8 +39,7 @@ class GridState(NamedTuple):
       direction: 0 right, 1 down, 2 left, 3 up, int32.
       carrying: the cell byte of what is carried; `EMPTY` for nothing. uint8.
       step_count: steps since the episode began, int32.
-      contents: what boxes hold, `[height, width]` like `grid`; None in families whose boxes are all empty.
-      carried_contents: what the carried box holds; None likewise.
+      boxes: what boxes hold; None in families whose boxes are all empty.
     """
 
     grid: Array
@@ -41,8 +47,7 @@ class GridState(NamedTuple):
     direction: Array
     carrying: Array
     step_count: Array
-    contents: Array | None = None
-    carried_contents: Array | None = None
+    boxes: Boxes | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +57,7 @@ class MiniGrid(Environment, abc.ABC):
     Attributes:
       obs: `"packed"`, one byte per cell (see `cells`), uint8 `[view_size, view_size]`; or `"partial"`, Farama's image,
         uint8 `[view_size, view_size, 3]`. Both are indexed `[x, y]` and read the same to a network (`spec.features`).
-        Farama's separate `direction` is the fact of that name: the view turns with the agent, so networks do not see it.
+        Farama's separate `direction` is a fact, not part of the observation: the view turns with the agent.
       view_size: side of the square the agent sees, odd, 3 or more.
     """
 
@@ -186,7 +191,7 @@ class MiniGrid(Environment, abc.ABC):
 
 
 def success_rewards(max_steps: int) -> Array:
-    """1 - 0.9 t / max_steps for t = 0 .. max_steps, rounded from float64 as Farama's is: float32 sums differ by 1 ulp."""
+    """1 - 0.9 t / max_steps for t = 0 .. max_steps, rounded from float64: float32 sums differ by 1 ulp."""
     return jnp.asarray((1 - 0.9 * (np.arange(max_steps + 1) / max_steps)).astype(np.float32))
 
 
@@ -198,8 +203,10 @@ def at(grid: Array, index: Array) -> Array:
 
 def put(grid: Array, index: Array, cell: Array) -> Array:
     """`grid` with `cell` `[N]` at `index` `[N]`."""
-    places = jnp.arange(grid[0].size).reshape(grid.shape[1:])
-    return jnp.where(places == index[:, None, None], cell[:, None, None], grid)
+    flat = grid.reshape(grid.shape[0], -1)
+    rows = jnp.arange(flat.shape[0])
+    options = {"mode": "promise_in_bounds", "unique_indices": True, "indices_are_sorted": True}
+    return flat.at[rows, index].set(cell, **options).reshape(grid.shape)
 
 
 def move(state: GridState, index: Array, front: Array, action: Array) -> GridState:
@@ -229,16 +236,15 @@ def interact(state: GridState, index: Array, front: Array, action: Array) -> Gri
     after = jnp.where(swings, front ^ (c.DOOR ^ c.CLOSED_DOOR), after)
     after = jnp.where(unlocks, front ^ (c.LOCKED_DOOR ^ c.DOOR), after)
     held = jnp.uint8(c.EMPTY)
-    if state.contents is not None:
-        held = at(state.contents, index)
-        inside = jnp.where(swaps, state.carried_contents, held)
-        state = state._replace(
-            contents=put(state.contents, index, jnp.where(opens_box, jnp.uint8(c.EMPTY), inside)),
-            carried_contents=jnp.where(swaps, held, state.carried_contents),
-        )
+    boxes = state.boxes
+    if boxes is not None:
+        held = at(boxes.grid, index)
+        inside = jnp.where(opens_box, jnp.uint8(c.EMPTY), jnp.where(swaps, boxes.carried, held))
+        boxes = Boxes(put(boxes.grid, index, inside), jnp.where(swaps, held, boxes.carried))
     return state._replace(
         grid=put(state.grid, index, jnp.where(opens_box, held, after)),
         carrying=jnp.where(swaps, front, state.carrying),
+        boxes=boxes,
     )
 
 
@@ -251,8 +257,7 @@ def start(grid: Array, agent: Array, direction: Array, boxes_hold: bool) -> Grid
         direction=direction,
         carrying=nothing,
         step_count=jnp.zeros(agent.shape, jnp.int32),
-        contents=jnp.full_like(grid, c.EMPTY) if boxes_hold else None,
-        carried_contents=nothing if boxes_hold else None,
+        boxes=Boxes(jnp.full_like(grid, c.EMPTY), nothing) if boxes_hold else None,
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array
 
 from envs.minigrid import cells as c
-from envs.minigrid.core import GridState, MiniGrid, batch_of_one, unbatch
+from envs.minigrid.core import Boxes, GridState, MiniGrid, batch_of_one, unbatch
 
 
 def import_state(farama_env: Any, env: MiniGrid | None = None) -> tuple[GridState, Array]:
@@ -37,9 +37,7 @@ def import_state(farama_env: Any, env: MiniGrid | None = None) -> tuple[GridStat
     )
     if env.boxes_hold:
         contents = np.array([_cell(_contents(thing)) for thing in objects], np.uint8).reshape(shape)
-        state = state._replace(
-            contents=jnp.asarray(contents), carried_contents=jnp.uint8(_cell(_contents(world.carrying)))
-        )
+        state = state._replace(boxes=Boxes(jnp.asarray(contents), jnp.uint8(_cell(_contents(world.carrying)))))
     elif any(_contents(thing) is not None for thing in (*objects, world.carrying)):
         raise ValueError(f"a box holds an object, but {type(env).__name__}.boxes_hold is False; set it to True")
     return state, unbatch(env.observation(batch_of_one(state)))

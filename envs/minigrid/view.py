@@ -4,6 +4,7 @@ Views are indexed `[x, y]` as in MiniGrid: the agent stands in the middle of the
 """
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from envs.minigrid import cells as c
@@ -50,7 +51,7 @@ def view_cells(grid: Array, agent: Array, direction: Array, size: int) -> Array:
     return flat.reshape(num_envs, size, size)
 
 
-def visible_rows(transparent: list[Array], size: int) -> list[Array]:
+def visible_rows(transparent: Array) -> Array:
     """Which cells of each view row are seen, by MiniGrid's rule, as bit masks (bit x is column x).
 
     Light starts at the agent, in the middle of the last row. In every row, from the agent's outwards, it spreads
@@ -58,45 +59,43 @@ def visible_rows(transparent: list[Array], size: int) -> list[Array]:
     one above it, and the ones diagonally above in the directions in which it was passed.
 
     Args:
-      transparent: one unsigned integer array of masks per row, first row first.
-      size: side of the view.
+      transparent: masks of the cells light passes through, `[N, size]`, first row first.
 
     Returns:
-      Masks of the lit cells, in the order and of the shape of `transparent`.
+      Masks of the lit cells, likewise, in the smallest unsigned type that holds them.
     """
+    size = transparent.shape[-1]
     full = (1 << size) - 1
-    lit = jnp.full_like(transparent[0], 1 << size // 2)
+    lit = jnp.full(transparent.shape[0], 1 << size // 2, jnp.uint32)
     rows = []
-    for clear in reversed(transparent):
-        seeds = lit & clear
+    for y in reversed(range(size)):
+        clear = transparent[:, y].astype(jnp.uint32)
         # A carry runs from the lowest lit cell of a transparent run to the cell that ends it; XOR marks its path.
-        lit = lit | ((seeds + clear) ^ clear) & full
+        lit = lit | (((lit & clear) + clear) ^ clear) & full
         rightward = lit & clear
-        leftward, open_run, shift = rightward, clear, 1
+        leftward, run, shift = rightward, clear, 1
         while shift < size:
-            leftward = leftward | (leftward >> shift) & open_run
-            open_run = open_run & (open_run >> shift)
-            shift *= 2
-        lit = lit | leftward | (leftward >> 1)
-        rows.append(lit)
-        lit = (leftward | (leftward >> 1) | (rightward << 1)) & full
-    return rows[::-1]
+            leftward, run, shift = leftward | (leftward >> shift) & run, run & (run >> shift), 2 * shift
+        spread = leftward | (leftward >> 1)
+        # Without the barrier XLA recomputes all rows below for every cell of this one.
+        row = lax.optimization_barrier(lit | spread | (spread | (rightward << 1) & full) << size)
+        rows.append((row & full).astype(np.min_scalar_type(full)))
+        lit = row >> size
+    return lax.optimization_barrier(jnp.stack(rows[::-1], axis=-1))
 
 
 def visible(view: Array) -> Array:
     """Which cells of a view `[N, size, size]` are seen, bool of the same shape."""
     size = view.shape[-1]
-    bits = (1 << jnp.arange(size, dtype=jnp.uint32))[:, None]
-    transparent = jnp.sum(jnp.where(c.is_opaque(view), 0, bits), axis=1, dtype=jnp.uint32)
-    rows = visible_rows([transparent[:, y] for y in range(size)], size)
-    # Without the barrier XLA recomputes all rows for every cell.
-    masks = lax.optimization_barrier(jnp.stack(rows, axis=-1))
-    return (masks[:, None, :] & bits) != 0
+    bits = jnp.asarray(1 << np.arange(size), np.min_scalar_type((1 << size) - 1))[:, None]
+    transparent = jnp.sum(jnp.where(c.is_opaque(view), 0, bits.astype(jnp.uint32)), axis=1, dtype=jnp.uint32)
+    return (visible_rows(transparent)[:, None, :] & bits) != 0
 
 
 def observe(grid: Array, agent: Array, direction: Array, carrying: Array, size: int, see_through: bool) -> Array:
     """The packed observation `[N, size, size]`, uint8: cells as seen, 0 where unseen, what is carried at the agent."""
-    view = view_cells(grid, agent, direction, size)
+    # Gathered once, for the masks and for the observation.
+    view = lax.optimization_barrier(view_cells(grid, agent, direction, size))
     if not see_through:
         view = jnp.where(visible(view), view, jnp.uint8(c.UNSEEN))
     x, y = size // 2, size - 1
