@@ -18,9 +18,9 @@ BLOCK = 2**22
 class Estimate(NamedTuple):
     """A statistic and the ends of its confidence interval."""
 
-    value: np.ndarray | np.floating
-    low: np.ndarray | np.floating
-    high: np.ndarray | np.floating
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
 
 
 def iqm(scores: np.ndarray, axis: int = 0) -> np.ndarray:
@@ -83,7 +83,7 @@ def probability_of_improvement(
     rows, columns = rng.integers(0, n, (resamples, n, 1, tasks)), rng.integers(0, m, (resamples, 1, m, tasks))
     means = np.array([wins[r, c, np.arange(tasks)].mean() for r, c in zip(rows, columns, strict=True)])
     low, high = np.percentile(means, (50 * (1 - confidence), 50 * (1 + confidence)))
-    return Estimate(wins.mean(), low, high)
+    return Estimate(*(np.asarray(value) for value in (wins.mean(), low, high)))
 
 
 def align(frames: np.ndarray, values: np.ndarray, grid: np.ndarray) -> np.ndarray:

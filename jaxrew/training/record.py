@@ -15,7 +15,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,13 @@ PACKAGES = ("jaxrew", "jax", "jaxlib", "flax", "optax", "gymnax", "brax", "numpy
 MAX_LISTED = 4096
 """Arrays with more entries than this are recorded by shape, dtype and hash."""
 
-_MISSING = "<missing>"
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "missing"
+
+
+_MISSING = _Missing()
 
 
 def describe(obj: Any) -> Any:
@@ -149,24 +155,26 @@ def _repr(obj: Any) -> str:
 
 def compare_config(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Raises ValueError naming the first field, by dotted path, in which two configurations differ."""
-    recorded, current = (dict(_leaves(json.loads(json.dumps(config)))) for config in (old, new))
-    for path in recorded | current:
-        before, now = recorded.get(path, _MISSING), current.get(path, _MISSING)
-        if before != now or isinstance(before, bool) != isinstance(now, bool):
-            raise ValueError(
-                f"cannot resume: {path!r} is {before!r} in the run folder but {now!r} here; "
-                "set it back, or choose another run folder"
-            )
+    difference = _difference(*(json.loads(json.dumps(config)) for config in (old, new)))
+    if difference is not None:
+        path, recorded, current = difference
+        raise ValueError(
+            f"cannot resume: {path!r} is {recorded} in the run folder but {current} here; "
+            "set it back, or choose another run folder"
+        )
 
 
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every leaf of nested dicts and lists with its dotted path; empty containers are leaves."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    if not items or (isinstance(value, list) and not value):
-        yield path, value
-        return
-    for key, child in items:
-        yield from _leaves(child, f"{path}.{key}" if path else str(key))
+def _difference(old: Any, new: Any, path: str = "") -> tuple[str, str, str] | None:
+    """The path of the first difference and what stands there in each."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        pairs = {key: (old.get(key, _MISSING), new.get(key, _MISSING)) for key in old | new}
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = dict(enumerate(zip(old, new, strict=True)))
+    else:
+        same = old == new and isinstance(old, bool) == isinstance(new, bool)
+        return None if same else (path, repr(old), repr(new))
+    children = (_difference(*pair, f"{path}.{key}" if path else str(key)) for key, pair in pairs.items())
+    return next((difference for difference in children if difference is not None), None)
 
 
 def provenance() -> dict[str, Any]:
@@ -174,7 +182,7 @@ def provenance() -> dict[str, Any]:
     devices = jax.devices()
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "command": shlex.join(sys.orig_argv[:1] and [Path(sys.executable).name, *sys.orig_argv[1:]]),
+        "command": shlex.join([Path(sys.executable).name, *sys.orig_argv[1:]]),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "packages": {name: version for name in PACKAGES if (version := _version(name))},
