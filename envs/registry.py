@@ -1,10 +1,11 @@
 """Environments by name."""
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
 
-from envs import gymnax
+from envs import gymnax, minigrid
 from envs.base import Environment
 from jaxrew.types import unknown
 
@@ -17,7 +18,7 @@ def make(name: str, **options: Any) -> Environment:
     factories = _factories()
     if name not in factories:
         raise ValueError(unknown("environment", name, factories))
-    valid = inspect.signature(factories[name]).parameters
+    valid = _options(factories[name])
     for option in options:
         if option not in valid:
             raise ValueError(f"unknown option {option!r} of {name}; valid options: {', '.join(valid) or 'none'}")
@@ -30,4 +31,10 @@ def ids() -> list[str]:
 
 
 def _factories() -> dict[str, Callable[..., Environment]]:
-    return dict(gymnax.FACTORIES)
+    return {**gymnax.FACTORIES, **minigrid.IDS}
+
+
+def _options(factory: Callable[..., Environment]) -> list[str]:
+    """The arguments of `factory` that it leaves open: a MiniGrid id fixes the size, which is then no option."""
+    fixed = factory.keywords if isinstance(factory, functools.partial) else {}
+    return [name for name in inspect.signature(factory).parameters if name not in fixed]
