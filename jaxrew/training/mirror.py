@@ -45,6 +45,8 @@ class WandbMirror:
     ):
         import wandb
 
+        # Without this wandb takes the package `agents` for an LLM library and advertises a tracer for it.
+        wandb.setup(wandb.Settings(silent=True))
         self._runs = []
         mode = None if "WANDB_MODE" in os.environ or _has_server(wandb) else "offline"
         for seed in seeds:
@@ -58,7 +60,7 @@ class WandbMirror:
                 dir=str(dir) if dir is not None else None,
                 mode=mode,
                 reinit="create_new",
-                settings=wandb.Settings(silent=True, console="off", x_disable_stats=bool(self._runs)),
+                settings=wandb.Settings(console="off", x_disable_stats=bool(self._runs)),
             )
             self._runs.append(run)
         self.offline: bool = self._runs[0].offline

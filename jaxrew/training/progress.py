@@ -137,5 +137,9 @@ def _spread(returns: np.ndarray) -> str:
     if not known.size:
         return "-"
     if known.size == 1:
-        return f"{known[0]:.3g}"
-    return f"{iqm(known):.3g} [{known.min():.3g}, {known.max():.3g}]"
+        return _short(known[0])
+    return f"{_short(iqm(known))} [{_short(known.min())}, {_short(known.max())}]"
+
+
+def _short(value: np.ndarray | float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

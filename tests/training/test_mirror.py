@@ -58,7 +58,9 @@ def history(path):
     return points
 
 
-def test_three_seeds_offline_hold_the_metrics(tmp_path, monkeypatch):
+def test_three_seeds_offline_hold_the_metrics(tmp_path, monkeypatch, capfd):
+    import agents  # noqa: F401 (wandb comments on the name)
+
     monkeypatch.setenv("WANDB_MODE", "offline")
     mirror = WandbMirror("project", "group", SEEDS, {"agent": {"gamma": 0.99}}, tmp_path, id="0123abcd")
     assert mirror.offline
@@ -66,6 +68,7 @@ def test_three_seeds_offline_hold_the_metrics(tmp_path, monkeypatch):
     for metrics in chunks:
         mirror.log(metrics)
     mirror.finish()
+    assert capfd.readouterr() == ("", "")
     whole = {name: np.concatenate([metrics[name] for metrics in chunks], axis=1) for name in chunks[0]}
     for lane, seed in enumerate(SEEDS):
         (file,) = tmp_path.glob(f"wandb/offline-run-*-0123abcd-{seed}/*.wandb")
@@ -136,7 +139,7 @@ def test_the_mode(monkeypatch, server, nobody, key, answering, environment, mode
     fake = types.SimpleNamespace(
         init=init,
         login=lambda prompt, verify: key,
-        setup=lambda: types.SimpleNamespace(settings=settings),
+        setup=lambda *_: types.SimpleNamespace(settings=settings),
         Settings=dict,
     )
     monkeypatch.setitem(sys.modules, "wandb", fake)

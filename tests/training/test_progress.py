@@ -57,6 +57,7 @@ def test_a_resumed_run_counts_only_what_it_did():
         ([np.nan, 0.5, np.nan], "return 0.5"),
         ([0.25, 0.75, np.nan], "return 0.5 [0.25, 0.75]"),
         ([np.nan], "return -"),
+        ([1234.5, -0.012345], "return 617 [-0.0123, 1,234]"),
     ],
 )
 def test_the_return_is_the_iqm_and_range_of_seeds_that_have_one(returns, text):
