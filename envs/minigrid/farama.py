@@ -1,7 +1,9 @@
 """Turns the state of a Farama MiniGrid environment into ours, to step both from the same level."""
 
+import functools
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -40,7 +42,12 @@ def import_state(farama_env: Any, env: MiniGrid | None = None) -> tuple[GridStat
         state = state._replace(boxes=Boxes(jnp.asarray(contents), jnp.uint8(_cell(_contents(world.carrying)))))
     elif any(_contents(thing) is not None for thing in (*objects, world.carrying)):
         raise ValueError(f"a box holds an object, but {type(env).__name__}.boxes_hold is False; set it to True")
-    return state, unbatch(env.observation(batch_of_one(state)))
+    return state, _observation(env, state)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _observation(env: MiniGrid, state: GridState) -> Array:
+    return unbatch(env.observation(batch_of_one(state)))
 
 
 def _cell(thing: Any) -> int:

@@ -51,36 +51,50 @@ def view_cells(grid: Array, agent: Array, direction: Array, size: int) -> Array:
     return flat.reshape(num_envs, size, size)
 
 
-def visible_rows(transparent: Array) -> Array:
-    """Which cells of each view row are seen, by MiniGrid's rule, as bit masks (bit x is column x).
+def pass_light(lit: Array, clear: Array, size: int) -> tuple[Array, Array]:
+    """How light spreads in one row of the view, as bit masks (bit x is column x), uint32 of any shape.
 
-    Light starts at the agent, in the middle of the last row. In every row, from the agent's outwards, it spreads
-    right and then left through transparent cells and lights the cell it stops at; a lit transparent cell lights the
-    one above it, and the ones diagonally above in the directions in which it was passed.
+    It runs right and then left through clear cells and lights the cell it stops at. A lit clear cell lights the one
+    above it and, diagonally above, those in the directions in which it was passed.
 
     Args:
-      transparent: masks of the cells light passes through, `[N, size]`, first row first.
+      lit: cells that the row below (or the agent) lights.
+      clear: cells that light passes through.
+      size: columns of the view.
 
     Returns:
-      Masks of the lit cells, likewise, in the smallest unsigned type that holds them.
+      All lit cells of the row, and the cells it lights in the row above.
     """
-    size = transparent.shape[-1]
     full = (1 << size) - 1
-    lit = jnp.full(transparent.shape[0], 1 << size // 2, jnp.uint32)
+    # A carry runs from the lowest lit cell of a clear run to the cell that ends it; XOR marks its path.
+    lit = lit | (((lit & clear) + clear) ^ clear) & full
+    rightward = lit & clear
+    leftward, run, shift = rightward, clear, 1
+    while shift < size:
+        leftward, run, shift = leftward | (leftward >> shift) & run, run & (run >> shift), 2 * shift
+    spread = leftward | (leftward >> 1)
+    return lit | spread, spread | (rightward << 1) & full
+
+
+def visible_rows(clear: Array) -> Array:
+    """The lit cells of a view, row by row from the agent's, in the middle of the last, to the first.
+
+    Args:
+      clear: bit masks of the cells that light passes through, uint32 `[N, size]`.
+
+    Returns:
+      Bit masks likewise, in the smallest unsigned type that holds them.
+    """
+    size = clear.shape[-1]
+    full = (1 << size) - 1
+    above = jnp.full(clear.shape[0], 1 << size // 2, jnp.uint32)
     rows = []
     for y in reversed(range(size)):
-        clear = transparent[:, y].astype(jnp.uint32)
-        # A carry runs from the lowest lit cell of a transparent run to the cell that ends it; XOR marks its path.
-        lit = lit | (((lit & clear) + clear) ^ clear) & full
-        rightward = lit & clear
-        leftward, run, shift = rightward, clear, 1
-        while shift < size:
-            leftward, run, shift = leftward | (leftward >> shift) & run, run & (run >> shift), 2 * shift
-        spread = leftward | (leftward >> 1)
-        # Without the barrier XLA recomputes all rows below for every cell of this one.
-        row = lax.optimization_barrier(lit | spread | (spread | (rightward << 1) & full) << size)
-        rows.append((row & full).astype(np.min_scalar_type(full)))
-        lit = row >> size
+        lit, above = pass_light(above, clear[:, y], size)
+        # One array, and a barrier: otherwise XLA recomputes all rows so far for every row, and for every cell.
+        both = lax.optimization_barrier(lit | above << size)
+        lit, above = both & full, both >> size
+        rows.append(lit.astype(np.min_scalar_type(full)))
     return lax.optimization_barrier(jnp.stack(rows[::-1], axis=-1))
 
 
@@ -88,8 +102,8 @@ def visible(view: Array) -> Array:
     """Which cells of a view `[N, size, size]` are seen, bool of the same shape."""
     size = view.shape[-1]
     bits = jnp.asarray(1 << np.arange(size), np.min_scalar_type((1 << size) - 1))[:, None]
-    transparent = jnp.sum(jnp.where(c.is_opaque(view), 0, bits.astype(jnp.uint32)), axis=1, dtype=jnp.uint32)
-    return (visible_rows(transparent)[:, None, :] & bits) != 0
+    clear = jnp.sum(jnp.where(c.is_opaque(view), 0, bits.astype(jnp.uint32)), axis=1, dtype=jnp.uint32)
+    return (visible_rows(clear)[:, None, :] & bits) != 0
 
 
 def observe(grid: Array, agent: Array, direction: Array, carrying: Array, size: int, see_through: bool) -> Array:

@@ -17,13 +17,13 @@ def plan(image: np.ndarray, position: tuple[int, int], direction: int, carrying:
 
     A search state is where the agent is and faces, what it carries (object, colour), and which cells have changed.
     """
-    start = ((*position, direction), carrying, frozenset())
+    grid = [[tuple(cell) for cell in column] for column in image.tolist()]
+    start = ((*position, direction), carrying, ())
     parents: dict = {start: None}
     queue = deque([start])
     while queue:
         node = queue.popleft()
-        for action in (LEFT, RIGHT, FORWARD, PICKUP, TOGGLE):
-            successor, reached = _after(image, node, action)
+        for action, successor, reached in _successors(grid, node):
             if successor in parents:
                 continue
             parents[successor] = (node, action)
@@ -33,27 +33,21 @@ def plan(image: np.ndarray, position: tuple[int, int], direction: int, carrying:
     return None
 
 
-def _after(image, node, action):
+def _successors(grid, node):
     (x, y, direction), carrying, changes = node
-    if action in (LEFT, RIGHT):
-        turned = (direction + (1 if action == RIGHT else -1)) % 4
-        return ((x, y, turned), carrying, changes), False
+    yield LEFT, ((x, y, (direction - 1) % 4), carrying, changes), False
+    yield RIGHT, ((x, y, (direction + 1) % 4), carrying, changes), False
     front = (x + STEPS[direction][0], y + STEPS[direction][1])
     changed = dict(changes)
-    kind, colour, state = changed.get(front, tuple(int(value) for value in image[front]))
-    if action == FORWARD:
-        if kind in (EMPTY, FLOOR, GOAL) or (kind == DOOR and state == 0):
-            return ((*front, direction), carrying, changes), kind == GOAL
-        return node, False
-    if action == PICKUP:
-        if kind != KEY or carrying is not None:
-            return node, False
-        carrying, changed[front] = (kind, colour), (EMPTY, 0, 0)
-    elif kind != DOOR or (state == 2 and carrying != (KEY, colour)):
-        return node, False
-    else:
+    kind, colour, state = changed.get(front, grid[front[0]][front[1]])
+    if kind in (EMPTY, FLOOR, GOAL) or (kind == DOOR and state == 0):
+        yield FORWARD, ((*front, direction), carrying, changes), kind == GOAL
+    if kind == KEY and carrying is None:
+        changed[front] = (EMPTY, 0, 0)
+        yield PICKUP, ((x, y, direction), (kind, colour), tuple(sorted(changed.items()))), False
+    if kind == DOOR and (state != 2 or carrying == (KEY, colour)):
         changed[front] = (DOOR, colour, 1 if state == 0 else 0)
-    return ((x, y, direction), carrying, frozenset(changed.items())), False
+        yield TOGGLE, ((x, y, direction), carrying, tuple(sorted(changed.items()))), False
 
 
 def _actions(parents, node):
@@ -62,3 +56,20 @@ def _actions(parents, node):
         node, action = parents[node]
         actions.append(action)
     return actions[::-1]
+
+
+class NoisyPlanner:
+    """Follows shortest plans on a Farama world, except that an action is random with probability `noise`."""
+
+    def __init__(self, rng: np.random.Generator, noise: float):
+        self.rng, self.noise, self.todo = rng, noise, []
+
+    def __call__(self, world) -> int:
+        if self.rng.random() < self.noise:
+            self.todo = []
+            return int(self.rng.integers(7))
+        if not self.todo:
+            held = world.carrying and world.carrying.encode()[:2]
+            position = tuple(int(value) for value in world.agent_pos)
+            self.todo = plan(world.grid.encode(), position, int(world.agent_dir), held) or []
+        return self.todo.pop(0) if self.todo else int(self.rng.integers(7))
