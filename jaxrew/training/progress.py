@@ -54,7 +54,7 @@ class Progress:
         self._file = file or sys.stderr
         self._show = show
         self._lines_shown = 0
-        console = Console(file=self._file)
+        self._console = console = Console(file=self._file)
         live = show and console.is_terminal
         self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4) if live else None
 
@@ -95,31 +95,39 @@ class Progress:
         elif self._show:
             print(text, file=self._file, flush=True)
 
-    def line(self) -> str:
-        """The progress line."""
+    def line(self, width: int | None = None) -> str:
+        """The progress line; the bar and then the label are left out where `width` characters do not hold them."""
         share = min(self.frames / self.total_frames, 1.0) if self.total_frames else 1.0
         filled = round(share * BAR_WIDTH)
         bar = "━" * filled + "╌" * (BAR_WIDTH - filled)
         speed = self.steps_per_second
-        elapsed = self._clock() - self._start
+        now = self._clock()
         left = (self.total_frames - self.frames) * self.num_seeds / speed if speed > 0 else math.nan
         parts = [
-            f"{self.label} {bar} {math.floor(100 * share):3d} %".strip(),
-            "compiling" if self._warm is None else f"{speed:,.0f} steps/s" if speed > 0 else "- steps/s",
-            f"{_duration(elapsed)} elapsed",
-            f"{_duration(max(left - (self._clock() - self._latest), 0.0))} left",
+            f"{math.floor(100 * share)} %",
+            "compiling" if self._warm is None else f"{_speed(speed)} steps/s",
+            f"{_duration(now - self._start)} elapsed",
+            f"{_duration(max(left - (now - self._latest), 0.0))} left",
             f"return {_spread(self._returns)}",
         ]
-        return " · ".join(parts)
+        facts = " · ".join(parts)
+        lines = [" ".join(filter(None, start)) for start in ((self.label, bar, facts), (self.label, facts), (facts,))]
+        return next((line for line in lines if width is None or len(line) <= width), facts)
 
     def _render(self) -> Text:
-        return Text(self.line(), no_wrap=True, overflow="ellipsis")
+        return Text(self.line(self._console.width), no_wrap=True, overflow="ellipsis")
 
     def _print_sometimes(self) -> None:
         due = math.floor(PLAIN_LINES * self.frames / self.total_frames) if self.total_frames else PLAIN_LINES
         if due > self._lines_shown:
             self._lines_shown = due
             print(self.line(), file=self._file, flush=True)
+
+
+def _speed(speed: float) -> str:
+    if not speed > 0:
+        return "-"
+    return f"{speed:,.0f}" if speed < 1e6 else f"{speed / 1e6:.2f}M"
 
 
 def _duration(seconds: float) -> str:

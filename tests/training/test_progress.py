@@ -42,7 +42,7 @@ def test_speed_counts_all_seeds_and_leaves_the_first_chunk_out():
 def test_a_resumed_run_counts_only_what_it_did():
     clock = Clock()
     progress = Progress(1000, 1, "CartPole", start_frames=500, file=io.StringIO(), clock=clock)
-    assert progress.line().startswith("CartPole ━━━━━━╌╌╌╌╌╌  50 %")
+    assert progress.line().startswith("CartPole ━━━━━━╌╌╌╌╌╌ 50 %")
     clock.now += 1
     progress.update(600, np.zeros(1))
     clock.now += 1
@@ -84,18 +84,28 @@ def test_messages_are_lines_of_their_own():
     assert file.getvalue() == "saved [checkpoint]\n"
 
 
+def test_a_narrow_line_keeps_the_facts():
+    progress = Progress(10, 1, "DoorKey", file=io.StringIO())
+    progress.update(5, np.ones(1))
+    whole = progress.line()
+    facts = whole[whole.index("50 %") :]
+    assert facts.startswith("50 % · - steps/s · 0:00 elapsed · -:-- left · return 1")
+    assert whole == f"DoorKey ━━━━━━╌╌╌╌╌╌ {facts}"
+    assert progress.line(len(whole)) == whole
+    assert progress.line(len(whole) - 1) == f"DoorKey {facts}"
+    assert progress.line(len(facts) + 3) == progress.line(3) == facts
+
+
 def test_a_terminal_gets_one_line_that_is_redrawn(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("COLUMNS", "80")
     file = Terminal()
     with Progress(10, 1, "DoorKey", file=file) as progress:
         progress.update(5, np.ones(1))
         progress.message("saved [checkpoint]")
     screen = file.getvalue()
     assert "saved [checkpoint]" in screen
-    final = screen.rsplit("DoorKey", 1)[1]
-    assert "50 %" in final
-    assert "…" in final
+    assert "50 %" in screen.rsplit("DoorKey", 1)[1]
     assert screen.count("\n") == 2
 
 
