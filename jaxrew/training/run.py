@@ -289,10 +289,15 @@ class RunFolder:
         return shards
 
     def finish(self) -> None:
-        """Consolidates the shards to `metrics.npz` and marks the run complete."""
+        """Consolidates the shards to `metrics.npz` and marks the run complete. Raises OSError when one is damaged."""
         if self.complete:
             return
-        write_arrays(self.path / "metrics.npz", assemble(_read_shards(self.path), self._num_seeds))
+        shards = _read_shards(self.path)
+        if len(shards) != self.chunks:
+            raise OSError(
+                f"shard {len(shards)} of {self.chunks} in {self.path} is damaged; resume=True goes on before it"
+            )
+        write_arrays(self.path / "metrics.npz", assemble(shards, self._num_seeds))
         self.complete = True
         self._write_status()
         shutil.rmtree(self.path / "shards")

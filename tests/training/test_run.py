@@ -131,6 +131,14 @@ def test_a_checkpoint_without_its_metrics_is_not_used(tmp_path):
     assert newest(tmp_path / "run").chunk == 1
 
 
+def test_a_damaged_shard_is_not_passed_over_at_the_end(tmp_path):
+    folder = folder_with(tmp_path / "run", 3)
+    (tmp_path / "run" / "shards" / "000001.npz").write_bytes(b"torn")
+    with pytest.raises(OSError, match=r"shard 1 of 3 in .* is damaged"):
+        folder.finish()
+    assert not load(tmp_path / "run").complete
+
+
 def test_no_checkpoint_means_from_the_start(tmp_path):
     folder_with(tmp_path / "run", 2)
     folder = RunFolder.create(tmp_path / "run", CONFIG, resume=True)
