@@ -86,7 +86,7 @@ class Run:
         sums = np.where(counts > 0, self.metrics["return_sum"], 0.0).astype(np.float64)
         result = np.full(counts.shape, np.nan)
         for seed, (count, total) in enumerate(zip(counts, sums, strict=True)):
-            count, total = np.cumsum([0, *count]), np.cumsum([0.0, *total])
+            count, total = np.cumsum(np.append(0, count)), np.cumsum(np.append(0.0, total))
             start = np.searchsorted(count, count[1:] - episodes, side="right") - 1
             full = start >= 0
             start, end = start[full], 1 + np.flatnonzero(full)
