@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -18,6 +17,7 @@ from jax import Array
 
 from jaxrew.networks import MLP, orthogonal_dense
 from jaxrew.rewards.base import Context, NoReward, RewardModule
+from jaxrew.rewards.compose import score
 from jaxrew.training.normalise import Moments, init_moments, update_moments, whiten
 from jaxrew.training.returns import gae
 from jaxrew.training.rollout import Collector, init_collector, random_play, rollout
@@ -90,15 +90,15 @@ class PPO(struct.PyTreeNode):
     transferable: ClassVar[tuple[str, ...]] = ("params", "obs_moments")
     """The fields of the state that `init_from` takes over."""
 
-    learning_rate: chex.Numeric = 2.5e-4
-    gamma: chex.Numeric = 0.99
-    gae_lambda: chex.Numeric = 0.95
-    task_coef: chex.Numeric = 1.0
-    clip_ratio: chex.Numeric = 0.2
-    entropy_coef: chex.Numeric = 0.01
-    value_coef: chex.Numeric = 0.5
-    max_grad_norm: chex.Numeric = 0.5
-    adam_eps: chex.Numeric = 1e-5
+    learning_rate: float = 2.5e-4
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
+    task_coef: float = 1.0
+    clip_ratio: float = 0.2
+    entropy_coef: float = 0.01
+    value_coef: float = 0.5
+    max_grad_norm: float = 0.5
+    adam_eps: float = 1e-5
     num_envs: int = static(64)
     num_steps: int = static(128)
     num_epochs: int = static(4)
@@ -185,10 +185,8 @@ class PPO(struct.PyTreeNode):
             return action, {"log_prob": log_probability(logits, action), "values": values, "logits": logits}
 
         gumbel = jax.random.gumbel(noise_key, (self.num_steps, self.num_envs, spec.action_space.n))
-        collector, batch, metrics = rollout(
-            env, act, state.collector, rollout_key, gumbel, self.num_steps, state.step
-        )
-        rewards, reward_state = reward.reward(state.reward_state, batch, ctx)
+        collector, batch, metrics = rollout(env, act, state.collector, rollout_key, gumbel, self.num_steps, state.step)
+        rewards, reward_state, reward_metrics = score(reward, state.reward_state, batch, ctx)
         task_reward, return_moments, discounted_return = self._scaled_task_reward(state, batch)
         rewards = combine_task(rewards, task_reward, reward.replaces_task)
 
@@ -200,7 +198,7 @@ class PPO(struct.PyTreeNode):
         flat = Minibatch(batch.obs, batch.action, batch.extras["log_prob"], values, targets, advantages)
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), flat)
         params, opt_state, losses = self._learn(apply, state, flat, shuffle_key, total_steps)
-        reward_state, reward_metrics = reward.update(reward_state, batch, ctx)
+        reward_state, learning_metrics = reward.update(reward_state, batch, ctx)
 
         obs_moments = state.obs_moments
         if self.normalize_obs:
@@ -216,11 +214,10 @@ class PPO(struct.PyTreeNode):
             return_moments=return_moments,
             discounted_return=discounted_return,
         )
-        return new_state, metrics | losses | reward_metrics
+        metrics["reward/task/raw"] = batch.reward.mean()
+        return new_state, metrics | losses | reward_metrics | learning_metrics
 
-    def act(
-        self, spec: EnvSpec, reward: RewardModule, state: PPOState, obs: Array, key: Array, greedy: bool
-    ) -> Array:
+    def act(self, spec: EnvSpec, reward: RewardModule, state: PPOState, obs: Array, key: Array, greedy: bool) -> Array:
         """Actions `[N]` of the learnt policy, for evaluation."""
         features = spec.to_features(obs)
         if self.normalize_obs:
@@ -296,12 +293,14 @@ class PPO(struct.PyTreeNode):
     def _network(self, spec: EnvSpec, reward: RewardModule) -> ActorCritic:
         encoder = self.network
         if encoder is None:
-            feature_ndim = len(jax.eval_shape(spec.to_features, jax.ShapeDtypeStruct(spec.obs_shape, spec.obs_dtype)).shape)
+            feature_ndim = len(
+                jax.eval_shape(spec.to_features, jax.ShapeDtypeStruct(spec.obs_shape, spec.obs_dtype)).shape
+            )
             encoder = MLP(self.hidden_sizes, feature_ndim=feature_ndim)
         names = tuple(stream.name for stream in self.streams(reward))
         return ActorCritic(spec.action_space.n, names, encoder, self.shared_torso)
 
-    def _optimizer(self, learning_rate: chex.Numeric) -> optax.GradientTransformation:
+    def _optimizer(self, learning_rate: float) -> optax.GradientTransformation:
         return optax.chain(
             optax.clip_by_global_norm(self.max_grad_norm),
             optax.scale_by_adam(eps=self.adam_eps),
@@ -348,8 +347,9 @@ class PPO(struct.PyTreeNode):
 
 def log_probability(logits: Array, action: Array) -> Array:
     """log softmax(logits)[action], for logits `[..., A]` and integer actions `[...]`."""
-    chosen = jnp.take_along_axis(logits, action[..., None], axis=-1)[..., 0]
-    return chosen - jax.nn.logsumexp(logits, axis=-1)
+    # A one-hot product: the gradient of a gather is a scatter, which is slow on CPU.
+    chosen = jax.nn.one_hot(action, logits.shape[-1])
+    return (jax.nn.log_softmax(logits) * chosen).sum(axis=-1)
 
 
 def standardise(x: Array) -> Array:

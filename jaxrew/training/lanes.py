@@ -6,6 +6,7 @@ fast as vmap on CPU) or side by side (`"vmap"`: fast on accelerators).
 """
 
 import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -46,9 +47,11 @@ class Program(NamedTuple):
     mesh: Mesh
 
 
-def make_program(env: "VecEnv", num_lanes: int, mode: str = "auto") -> Program:
-    """Chooses how lanes run: mode "auto" is "map" on CPU and "vmap" elsewhere; the mesh is all local devices."""
-    devices = jax.local_devices()[: max(num_lanes, 1)]
+def make_program(
+    env: "VecEnv", num_lanes: int, mode: str = "auto", devices: Sequence[jax.Device] | None = None
+) -> Program:
+    """Chooses how lanes run: mode "auto" is "map" on CPU and "vmap" elsewhere, on `devices` (by default all local)."""
+    devices = (devices or jax.local_devices())[:num_lanes]
     if mode == "auto":
         mode = "map" if devices[0].platform == "cpu" else "vmap"
     if mode not in ("map", "vmap"):
@@ -78,9 +81,7 @@ def over_lanes(program: Program, function: Any) -> Any:
             return jax.lax.map(lambda args: function(args, shared), lane_args)
         return jax.vmap(lambda args: function(args, shared))(lane_args)
 
-    return jax.shard_map(
-        local, mesh=program.mesh, in_specs=(P(AXIS), P()), out_specs=P(AXIS), check_vma=False
-    )
+    return jax.shard_map(local, mesh=program.mesh, in_specs=(P(AXIS), P()), out_specs=P(AXIS), check_vma=False)
 
 
 @functools.partial(jax.jit, static_argnames=("program",))

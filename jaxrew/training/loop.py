@@ -105,7 +105,9 @@ class Loop:
 
     def structure(self) -> PyTree:
         """Shapes and dtypes of a snapshot."""
-        padded = jax.eval_shape(lambda settings, keys: init_lanes(self.program, settings, keys), self.settings, self.keys)
+        padded = jax.eval_shape(
+            lambda settings, keys: init_lanes(self.program, settings, keys), self.settings, self.keys
+        )
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((len(self.seeds), *leaf.shape[1:]), leaf.dtype), padded)
 
     def _next_evaluation(self, updates: int) -> int:

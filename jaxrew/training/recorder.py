@@ -97,8 +97,11 @@ class Recorder(contextlib.AbstractContextManager):
         reasons = []
         for lane in np.flatnonzero(stopped & ~self._stopped):
             bad = int(np.argmax(~np.isfinite(_losses(metrics)[lane])))
-            culprits = [name for name, rows in metrics.items() if name.startswith(("reward/", "loss/"))
-                        and not np.isfinite(rows[lane, bad])]
+            culprits = [
+                name
+                for name, rows in metrics.items()
+                if name.startswith(("reward/", "loss/")) and not np.isfinite(rows[lane, bad])
+            ]
             culprits.sort(key=lambda name: not name.startswith("reward/"))
             reasons.append(
                 f"seed {self.seeds[lane]} stopped at {metrics['frames'][lane, bad]:,} frames: {culprits[0]} is not finite"

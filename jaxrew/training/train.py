@@ -112,7 +112,9 @@ def train(
         _run(loop, recorder, stop, save_seconds, chunk_seconds)
         run = recorder.finish(complete=loop.done == num_updates)
         if not run.complete:
-            where = f"kept in {run.path}; resume=True goes on" if run.path else "nothing was kept, as no run_dir was given"
+            where = (
+                f"kept in {run.path}; resume=True goes on" if run.path else "nothing was kept, as no run_dir was given"
+            )
             recorder.say(f"stopped at {loop.frames(loop.done):,} of {steps:,} frames: {where}")
             raise KeyboardInterrupt
     run.state = loop.snapshot().state
@@ -162,7 +164,9 @@ def _check_parts(agent: Any, env: "VecEnv", reward: Any) -> None:
     reward.validate(env.spec, agent.num_envs)
     for stream in agent.streams(reward):
         if not stream.episodic and stream.gamma >= 1.0:
-            raise ValueError(f"stream {stream.name!r} is not episodic, so its gamma must be below 1, got {stream.gamma}")
+            raise ValueError(
+                f"stream {stream.name!r} is not episodic, so its gamma must be below 1, got {stream.gamma}"
+            )
 
 
 def _plan(agent: Any, reward: RewardModule, steps: int) -> tuple[int, int]:

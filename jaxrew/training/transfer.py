@@ -27,7 +27,9 @@ def transfer(agent: Any, lanes: Lane, seeds: list[int], source: Run | str | Path
         raise ValueError(f"init_from={str(path)!r} holds no checkpoint; let it train until the first save")
     missing = [seed for seed in seeds if seed not in run.seeds]
     if missing and len(run.seeds) > 1:
-        raise ValueError(f"init_from={str(path)!r} holds seeds {run.seeds}, not {missing[0]}; use those, or a run of one")
+        raise ValueError(
+            f"init_from={str(path)!r} holds seeds {run.seeds}, not {missing[0]}; use those, or a run of one"
+        )
     rows = jnp.asarray([run.seeds.index(seed) if not missing else 0 for seed in seeds])
     saved = {place: leaf for leaf, (place, _, _) in zip(checkpoint.leaves, checkpoint.structure, strict=True)}
     taken = []

@@ -1,0 +1,186 @@
+"""`train`: stopping and going on, stopped seeds, memory, and what it says to bad input."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tests.training import interrupted
+
+import envs
+import jaxrew
+from agents.ppo import PPO
+from jaxrew.rewards import RND, Counts, Potential, RewardModule
+from jaxrew.training.run import RunFolder
+
+TINY = interrupted.AGENT
+CARTPOLE = envs.make("CartPole-v1")
+
+
+def quick(agent=TINY, env=CARTPOLE, reward=None, **options):
+    return jaxrew.train(agent, env, reward, **({"seeds": 2, "steps": 640, "progress": False} | options))
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    return interrupted.train(tmp_path_factory.mktemp("unbroken") / "run")
+
+
+def final_leaves(run_dir):
+    return RunFolder(Path(run_dir)).latest_checkpoint().leaves
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
+def test_resuming_is_bit_equal_to_never_stopping(unbroken, tmp_path, number):
+    run_dir = tmp_path / "run"
+    script = [sys.executable, interrupted.__file__, str(run_dir)]
+    process = subprocess.Popen(script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if int(line) >= 12:
+            os.kill(process.pid, number)
+            break
+    process.communicate(timeout=120)
+    assert process.returncode != 0
+    partial = jaxrew.load(run_dir)
+    assert not partial.complete
+    assert 0 < len(partial.frames) < 60
+
+    resumed = interrupted.train(run_dir, resume=True)
+    assert resumed.complete
+    for name, values in unbroken.metrics.items():
+        np.testing.assert_array_equal(values, resumed.metrics[name], err_msg=name)
+    for a, b in zip(final_leaves(unbroken.path), final_leaves(run_dir), strict=True):
+        np.testing.assert_array_equal(a, b)
+    again = interrupted.train(run_dir, resume=True)
+    np.testing.assert_array_equal(again.metrics["return_sum"], unbroken.metrics["return_sum"])
+
+
+def test_metrics_and_evaluation(unbroken):
+    assert unbroken.metrics["frames"].tolist() == [64 * k for k in range(1, 61)]
+    assert unbroken.metrics["return/task"].shape == (2, 60)
+    evaluated = np.flatnonzero(~np.isnan(unbroken.metrics["eval/return"][0])) + 1
+    assert evaluated.tolist() == [25, 50, 60]
+    # DeepSea episodes have length 5: 4 environments x 16 steps finish 12 or 16 of them an update, by where they stand.
+    assert unbroken.metrics["episodes"][0, :5].tolist() == [12, 12, 12, 12, 16]
+    assert (unbroken.metrics["length_sum"] == 5 * unbroken.metrics["episodes"]).all()
+    assert (np.diff(unbroken.metrics["coverage"]) >= 0).all()
+    assert unbroken.metrics["coverage"].max() <= 15
+
+
+def test_init_from_takes_the_parameters_and_leaves_new_heads_fresh(unbroken, tmp_path):
+    env = envs.make("DeepSea-bsuite", size=5)
+    fresh = quick(env=env, reward=RND(warm_steps=0), seeds=[2], steps=64)
+    taken = quick(env=env, reward=RND(warm_steps=0), seeds=[2], steps=64, init_from=unbroken)
+    source = jax.tree.map(lambda leaf: leaf[1], unbroken.params)["params"]
+    distance = lambda run, head: np.abs(run.params["params"][head]["kernel"][0] - source[head]["kernel"]).max()  # noqa: E731
+    assert distance(taken, "policy") < 1e-3 < distance(fresh, "policy")
+    np.testing.assert_allclose(
+        taken.params["params"]["value_rnd"]["kernel"], fresh.params["params"]["value_rnd"]["kernel"], atol=2e-3
+    )
+    with pytest.raises(ValueError, match=r"holds seeds \[5, 2\], not 1"):
+        quick(env=env, seeds=[1, 2], steps=64, init_from=unbroken)
+
+
+class Poison(RewardModule):
+    """NaN from 200 frames on, in the seeds whose key says so."""
+
+    def init(self, key, spec, num_envs):
+        return jax.random.bernoulli(key)
+
+    def reward(self, state, batch, ctx):
+        bad = state & (ctx.step > 200)
+        return {"task": jnp.where(bad, jnp.nan, 0.0) * batch.reward}, state
+
+
+def test_a_seed_that_becomes_nan_is_named_and_frozen(capfd):
+    poisoned = quick(reward=Poison(), seeds=6, progress=True)
+    plain = quick(seeds=6)
+    stopped = np.isnan(poisoned.metrics["loss/policy"]).any(axis=1)
+    assert 0 < stopped.sum() < 6
+    said = capfd.readouterr().err
+    for seed in range(6):
+        assert (f"seed {seed} stopped at 320 frames: reward/poison/raw is not finite" in said) == stopped[seed]
+    # The others are what they would have been, and the stopped one kept the metrics from before.
+    names = ("return_sum", "episodes")
+    for name in names:
+        np.testing.assert_array_equal(poisoned.metrics[name][~stopped], plain.metrics[name][~stopped])
+        np.testing.assert_array_equal(poisoned.metrics[name][stopped, :4], plain.metrics[name][stopped, :4])
+
+
+def test_all_seeds_nan_names_the_module_and_writes_nothing(tmp_path):
+    class Broken(RewardModule):
+        def reward(self, state, batch, ctx):
+            return {"task": batch.reward * jnp.nan}, state
+
+    with pytest.raises(FloatingPointError, match="reward/broken/raw is not finite"):
+        quick(reward=Broken(), run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_memory_does_not_grow_with_steps():
+    """The compiled program is the same for 1x and 10x steps, and so are the bytes it asks for."""
+    from jaxrew.training.lanes import run_chunk
+
+    quick(steps=640)
+    before = run_chunk._cache_size()
+    quick(steps=6400)
+    assert run_chunk._cache_size() == before
+
+
+BAD_INPUT = {
+    "unknown environment 'CartPole-v9'; did you mean 'CartPole-v1'": lambda _: envs.make("CartPole-v9"),
+    "PPO needs discrete actions, and Pendulum-v1 has Box": lambda _: quick(env=envs.make("Pendulum-v1")),
+    "steps=10 is less than one update of 64 frames; give at least 64": lambda _: quick(steps=10),
+    "steps=640 is less than one update of 64 frames after 640 of warm-up": lambda _: quick(reward=RND(warm_steps=160)),
+    "num_envs \\* num_steps = 64 does not divide into num_minibatches = 7": lambda _: quick(
+        TINY.replace(num_minibatches=7)
+    ),
+    "seeds=0 names no seed": lambda _: quick(seeds=0),
+    "seeds=\\[\\] names no seed": lambda _: quick(seeds=[]),
+    "seed 3 is given more than once": lambda _: quick(seeds=[3, 1, 3]),
+    "seed -1 is outside": lambda _: quick(seeds=[-1]),
+    "resume=True needs run_dir": lambda _: quick(resume=True),
+    "holds a run; give resume=True to go on with it or overwrite=True": lambda run: quick(run_dir=run.path),
+    "'agent.learning_rate' is 0.00025 in the run folder but 0.01 here": lambda run: jaxrew.train(
+        TINY.replace(learning_rate=0.01),
+        envs.make("DeepSea-bsuite", size=5),
+        Counts(),
+        seeds=[5, 2],
+        steps=interrupted.STEPS,
+        run_dir=run.path,
+        eval_every=64 * 25,
+        eval_episodes=4,
+        resume=True,
+    ),
+    "reward must be a reward module or None, got 'rnd'": lambda _: quick(reward="rnd"),
+    "the VecEnv has num_envs=8, the agent 4": lambda _: quick(env=CARTPOLE.vectorise(8)),
+    "must be 'minibatch', 'batch' or 'none', got 'all'": lambda _: quick(TINY.replace(normalize_advantage="all")),
+    "stream 'rnd' is not episodic, so its gamma must be below 1": lambda _: quick(reward=RND(gamma=1.0)),
+    "shape": lambda _: quick(reward=Potential(lambda facts: jnp.ones(3))),
+}
+
+
+@pytest.mark.parametrize("sentence", BAD_INPUT)
+def test_bad_input_is_answered_in_one_sentence(sentence, unbroken):
+    with pytest.raises((ValueError, FileExistsError), match=sentence) as caught:
+        BAD_INPUT[sentence](unbroken)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_record_says_what_ran(unbroken):
+    config = json.loads((unbroken.path / "config.json").read_text())
+    assert config["reward"]["class"] == "jaxrew.rewards.counts.Counts"
+    assert config["env"]["resets"] == "fresh"
+    assert config["agent"]["learning_rate"] == 0.00025
+    assert jaxrew.load(unbroken.path).provenance["packages"]["jax"]
+
+
+def test_ppo_is_the_default_agent_of_none():
+    assert PPO().frames_per_update == 64 * 128
