@@ -23,6 +23,11 @@ class DoorKey(MiniGrid):
 
     size: int = 8
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.size < 5:
+            raise ValueError(f"size is {self.size}, but a DoorKey grid needs at least 5; try 5")
+
     @property
     def name(self) -> str:
         return f"MiniGrid-DoorKey-{self.size}x{self.size}-v0"

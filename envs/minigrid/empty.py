@@ -15,7 +15,7 @@ class Empty(MiniGrid):
     """Reach the green goal at the bottom right.
 
     Attributes:
-      size: side of the grid, walls included.
+      size: side of the grid, walls included; 4 or more.
       random_start: whether the agent starts anywhere, facing anywhere, instead of top left facing right.
     """
 
@@ -23,6 +23,11 @@ class Empty(MiniGrid):
     random_start: bool = False
 
     see_through: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.size < 4:
+            raise ValueError(f"size is {self.size}, but an Empty grid needs at least 4; try 4")
 
     @property
     def name(self) -> str:

@@ -36,7 +36,8 @@ def record(farama: Any, env: MiniGrid, choose: Callable[[Any], int], steps: int 
         moments.append(moment(world, seen["image"]))
         outcomes.append((np.float32(reward), terminated, truncated))
     seen = {name: np.array([entry[name] for entry in moments]) for name in moments[0]}
-    outcome = dict(zip(("reward", "terminated", "truncated"), map(np.array, zip(*outcomes, strict=True)), strict=True))
+    reward, terminated, truncated = map(np.array, zip(*outcomes, strict=True))
+    outcome = {"reward": reward, "terminated": terminated, "truncated": truncated}
     return Recording(state, obs, np.array(actions, np.int32), seen, outcome)
 
 

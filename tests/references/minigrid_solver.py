@@ -4,6 +4,7 @@ It reads encoded grids (`[x, y, 3]`: object, colour, state), so it plans on Fara
 """
 
 from collections import deque
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ def plan(image: np.ndarray, position: tuple[int, int], direction: int, carrying:
     A search state is where the agent is and faces, what it carries (object, colour), and which cells have changed.
     """
     grid = [[tuple(cell) for cell in column] for column in image.tolist()]
-    start = ((*position, direction), carrying, ())
+    start: Any = ((*position, direction), carrying, ())
     parents: dict = {start: None}
     queue = deque([start])
     while queue:
@@ -70,6 +71,6 @@ class NoisyPlanner:
             return int(self.rng.integers(7))
         if not self.todo:
             held = world.carrying and world.carrying.encode()[:2]
-            position = tuple(int(value) for value in world.agent_pos)
-            self.todo = plan(world.grid.encode(), position, int(world.agent_dir), held) or []
+            x, y = map(int, world.agent_pos)
+            self.todo = plan(world.grid.encode(), (x, y), int(world.agent_dir), held) or []
         return self.todo.pop(0) if self.todo else int(self.rng.integers(7))

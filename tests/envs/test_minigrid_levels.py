@@ -1,0 +1,230 @@
+"""Levels are drawn from Farama's distribution, can be solved, and depend on their own key alone."""
+
+import functools
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import minigrid  # noqa: F401 (registers the ids)
+import numpy as np
+import pytest
+from jax import lax
+from scipy import stats
+
+from envs.minigrid import IDS, unpack
+from envs.minigrid.core import FORWARD
+from tests.references.minigrid_solver import plan
+
+RANDOM = [name for name in IDS if "Random" in name or "DoorKey" in name]
+DOORKEY = [name for name in IDS if "DoorKey" in name]
+ABSENT = -1
+
+
+def our_levels(name, count, seed):
+    """Encoded grids `[count, x, y, 3]`, positions `[count, 2]` and directions `[count]`."""
+    env = IDS[name]()
+    state, _ = jax.jit(env.reset_many)(jax.random.split(jax.random.key(seed), count))
+    grids = np.swapaxes(np.asarray(unpack(state.grid)), 1, 2)
+    return grids, np.asarray(env.position(state.agent)), np.asarray(state.direction)
+
+
+def farama_levels(name, count):
+    world, grids, positions, directions = gymnasium.make(name).unwrapped, [], [], []
+    for level in range(count):
+        world.reset(seed=None if level else 0)
+        grids.append(world.grid.encode())
+        positions.append(world.agent_pos)
+        directions.append(world.agent_dir)
+    return np.array(grids), np.array(positions), np.array(directions)
+
+
+def features(levels):
+    """What of a level is random, each as one integer per level; places as `x * width + y`."""
+    grids, positions, directions = levels
+    count, width = grids.shape[:2]
+
+    def place(kind):
+        here = (grids[..., 0] == kind).reshape(count, -1)
+        assert (here.sum(axis=1) <= 1).all()
+        return np.where(here.any(axis=1), here.argmax(axis=1), ABSENT)
+
+    agent, key, door, goal = positions[:, 0] * width + positions[:, 1], place(5), place(4), place(8)
+    kinds, colours, states = (grids[..., channel].reshape(count, -1).astype(int) for channel in range(3))
+    looks = [np.where(kinds == kind, 8 * colours + states, 0).max(axis=1) for kind in (2, 4, 5, 8)]
+    parts = {
+        "agent": agent,
+        "direction": directions,
+        "key": key,
+        "door": door,
+        "goal": goal,
+        "walls": kinds == 2,
+        "colours and door state": np.stack(looks, axis=1),
+        "agent x direction": agent * 4 + directions,
+        "agent x dividing wall": agent * width + door // width,
+        "key x dividing wall": key * width + door // width,
+        "key x agent": key * width**2 + agent,
+    }
+    rows = {name: np.ascontiguousarray(part.reshape(count, -1), np.int64) for name, part in parts.items()}
+    return {name: [row.tobytes() for row in part] for name, part in rows.items()}
+
+
+def homogeneity(ours, theirs):
+    """p-value of the two-sample chi-square test, with categories seen under 10 times pooled; and the categories."""
+    labels = sorted({*ours, *theirs})
+    index = {label: i for i, label in enumerate(labels)}
+    table = np.array([np.bincount([index[label] for label in side], minlength=len(labels)) for side in (ours, theirs)])
+    rare = table.sum(axis=0) < 10
+    table = np.concatenate([table[:, ~rare], table[:, rare].sum(axis=1, keepdims=True)], axis=1)
+    table = table[:, table.sum(axis=0) > 0]
+    return (stats.chi2_contingency(table).pvalue if table.shape[1] > 1 else 1.0), len(labels)
+
+
+def compare(name, count):
+    ours, theirs = features(our_levels(name, count, seed=0)), features(farama_levels(name, count))
+    return {feature: homogeneity(ours[feature], theirs[feature]) for feature in ours}
+
+
+@pytest.mark.parametrize("name", ["MiniGrid-Empty-Random-5x5-v0", "MiniGrid-DoorKey-5x5-v0", "MiniGrid-DoorKey-8x8-v0"])
+def test_levels_are_distributed_like_faramas(name):
+    p_values = {feature: p for feature, (p, _) in compare(name, 400).items()}
+    assert min(p_values.values()) > 1e-3, p_values
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RANDOM)
+def test_levels_are_distributed_like_faramas_at_length(name, capsys):
+    p_values = compare(name, 10_000)
+    with capsys.disabled():
+        for feature, (p, categories) in p_values.items():
+            if categories > 1:
+                print(f"\n| {name} | {feature} | {categories} | {p:.3f} |", end="")
+    assert min(p for p, _ in p_values.values()) > 1e-3
+
+
+def test_five_by_five_levels_have_their_exact_probabilities():
+    """In DoorKey-5x5: 3 cells for the agent, 2 left for the key, 2 rows for the door, 4 directions: 48 levels."""
+    levels = features(our_levels("MiniGrid-DoorKey-5x5-v0", 9_600, seed=1))
+    names = ("agent", "key", "door", "direction")
+    joint = [b"".join(parts) for parts in zip(*(levels[name] for name in names), strict=True)]
+    counts = np.unique(joint, return_counts=True)[1]
+    assert len(counts) == 48
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def assert_solvable(name, count):
+    grids, positions, directions = our_levels(name, count, seed=2)
+    for grid, position, direction in zip(grids, positions, directions, strict=True):
+        actions = plan(grid, tuple(position.tolist()), int(direction), None)
+        assert actions is not None
+        assert actions.count(3) == actions.count(5) == 1  # picks up the key once and opens the door once
+
+
+def test_levels_can_be_solved():
+    assert_solvable("MiniGrid-DoorKey-6x6-v0", 100)
+    assert_solvable("MiniGrid-DoorKey-8x8-v0", 100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DOORKEY)
+def test_levels_can_be_solved_at_length(name):
+    assert_solvable(name, 400 if "16x16" in name else 4_000)
+
+
+@pytest.fixture(scope="module")
+def random_play():
+    """DoorKey-5x5 at random: `(env, facts [T + 1, N, ...], actions [T, N], steps [T, N, ...])`."""
+    env = IDS["MiniGrid-DoorKey-5x5-v0"]()
+    actions = jax.random.choice(jax.random.key(1), jnp.array([0, 1, 2, 2, 3, 4, 5, 6]), (250, 256))
+
+    @jax.jit
+    def play(keys):
+        state, _ = env.reset_many(keys)
+        step = functools.partial(env.step_many, jax.random.key(0))
+        return env.facts_many(state), lax.scan(step, state, actions)[1]
+
+    start, steps = play(jax.random.split(jax.random.key(0), 256))
+    facts = jax.tree.map(lambda first, rest: np.concatenate([first[None], rest]), start, steps.facts)
+    return env, facts, np.asarray(actions), jax.device_get(steps)
+
+
+def test_only_walking_onto_the_goal_pays(random_play):
+    _, facts, actions, steps = random_play
+    onto_goal = (actions == FORWARD) & (facts["front"][:-1] == 8)
+    assert onto_goal.sum() > 50
+    np.testing.assert_array_equal(steps.reward > 0, onto_goal)
+    np.testing.assert_array_equal(steps.terminated, onto_goal)
+    assert ((facts["front"][:-1] == 8) & (actions != FORWARD)).sum() > 50
+
+
+def test_rewards_are_rounded_from_float64(random_play):
+    env, facts, _, steps = random_play
+    expected = (1 - 0.9 * (facts["step_count"][1:].astype(np.float64) / env.max_steps)).astype(np.float32)
+    np.testing.assert_array_equal(steps.reward, np.where(steps.terminated, expected, 0))
+
+
+def test_facts_are_those_documented(random_play):
+    env, facts, _, _ = random_play
+    assert set(facts) == {fact.name for fact in env.spec.facts}
+    for fact in env.spec.facts:
+        values = facts[fact.name]
+        assert (values.shape[2:], values.dtype) == (fact.shape, fact.dtype), fact.name
+        assert values.min() >= fact.low, fact.name
+        assert values.max() <= fact.high, fact.name
+    carried = facts["carrying"] == 5
+    assert carried.any()
+    np.testing.assert_array_equal((facts["key_pos"] == -1).all(axis=-1), carried)
+
+
+def test_each_level_depends_on_its_own_key_alone():
+    env, keys = IDS["MiniGrid-DoorKey-8x8-v0"](), jax.random.split(jax.random.key(0), 12)
+    whole, part, one = jax.jit(lambda k: (env.reset_many(k), env.reset_many(k[5:8]), env.reset(k[6])))(keys)
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a[5:8], b), whole, part)
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a[6], b), whole, one)
+
+
+def test_batches_and_seed_axes_compute_what_single_environments_do():
+    """Two seeds of three environments: vmap of batches, a mapped loop of batches, and one environment at a time."""
+    env = IDS["MiniGrid-DoorKey-6x6-v0"]()
+    actions = jax.random.randint(jax.random.key(7), (2, 40, 3), 0, 7)
+    keys = jax.random.split(jax.random.key(0), (2, 3))
+
+    def batch(inputs):
+        keys, actions = inputs
+        state, obs = env.reset_many(keys)
+        return obs, lax.scan(functools.partial(env.step_many, jax.random.key(0)), state, actions)
+
+    @jax.jit
+    def single(key, actions):
+        state, obs = env.reset(key)
+        end, steps = lax.scan(functools.partial(env.step, jax.random.key(0)), state, actions)
+        return (obs, (end, steps)), env.facts(end)
+
+    vmapped, mapped = jax.device_get(jax.jit(lambda x: (jax.vmap(batch)(x), lax.map(batch, x)))((keys, actions)))
+    jax.tree.map(np.testing.assert_array_equal, vmapped, mapped)
+    (obs, (end, steps)), facts = jax.device_get(single(keys[1, 2], actions[1, :, 2]))
+    np.testing.assert_array_equal(obs, vmapped[0][1, 2])
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[1, 2]), end, vmapped[1][0])
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[1, :, 2]), steps, vmapped[1][1])
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[-1]), facts, steps.facts)
+
+
+def test_both_observations_read_the_same_to_a_network():
+    key, name = jax.random.split(jax.random.key(3), 20), "MiniGrid-DoorKey-8x8-v0"
+    packed, partial = IDS[name](), IDS[name](obs="partial")
+    bytes_, image = jax.jit(lambda k: (packed.reset_many(k)[1], partial.reset_many(k)[1]))(key)
+    assert (bytes_.shape[1:], bytes_.dtype) == (packed.spec.obs_shape, packed.spec.obs_dtype)
+    assert (image.shape[1:], image.dtype) == (partial.spec.obs_shape, partial.spec.obs_dtype)
+    np.testing.assert_array_equal(unpack(bytes_), image)
+    features = packed.spec.to_features(bytes_)
+    np.testing.assert_array_equal(features, partial.spec.to_features(image))
+    assert (features.shape, features.dtype) == ((20, 7, 7, 3), np.float32)
+    np.testing.assert_allclose(features, np.asarray(image) / np.array([10, 5, 2]), rtol=1e-6)
+
+
+def test_settings_are_checked():
+    with pytest.raises(ValueError, match="unknown MiniGrid observation 'packd'; did you mean 'packed'"):
+        IDS["MiniGrid-Empty-5x5-v0"](obs="packd")
+    with pytest.raises(ValueError, match="view_size is 6, but it must be odd and at least 3; try 7"):
+        IDS["MiniGrid-Empty-5x5-v0"](view_size=6)
+    with pytest.raises(ValueError, match="size is 4, but a DoorKey grid needs at least 5; try 5"):
+        type(IDS["MiniGrid-DoorKey-5x5-v0"]())(size=4)

@@ -1,0 +1,99 @@
+"""Farama worlds built by hand or at random, and the environment of ours that steps them."""
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+from minigrid.core.constants import COLOR_NAMES
+from minigrid.core.grid import Grid
+from minigrid.core.mission import MissionSpace
+from minigrid.core.world_object import Ball, Box, Door, Floor, Goal, Key, Lava, Wall
+from minigrid.minigrid_env import MiniGridEnv
+
+from envs.minigrid import MiniGrid
+
+
+@dataclasses.dataclass(frozen=True)
+class World(MiniGrid):
+    """Ours, for levels that are only ever imported."""
+
+    height: int = 5
+    width: int = 5
+
+    boxes_hold: ClassVar[bool] = True
+
+    @property
+    def name(self):
+        return "World"
+
+    @property
+    def shape(self):
+        return self.height, self.width
+
+    @property
+    def max_steps(self):
+        return 100
+
+    def levels(self, keys):
+        raise AssertionError("worlds are imported, not generated")
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenWorld(World):
+    """Without occlusion."""
+
+    see_through: ClassVar[bool] = True
+
+
+class FaramaWorld(MiniGridEnv):
+    """Farama's side: a walled room of the size of `ours`, with things in it: `{(x, y): object}`."""
+
+    def __init__(self, ours: World, things: dict, position: tuple[int, int], direction: int):
+        self.things, self.start = things, (position, direction)
+        super().__init__(
+            mission_space=MissionSpace(mission_func=lambda: "anything"),
+            width=ours.width,
+            height=ours.height,
+            max_steps=ours.max_steps,
+            agent_view_size=ours.view_size,
+            see_through_walls=ours.see_through,
+        )
+        self.reset()
+
+    def _gen_grid(self, width, height):
+        self.grid = Grid(width, height)
+        self.grid.wall_rect(0, 0, width, height)
+        for place, thing in self.things.items():
+            self.grid.set(*place, thing)
+        self.agent_pos, self.agent_dir = self.start
+
+
+def random_world(ours: World, rng: np.random.Generator) -> FaramaWorld:
+    """A room with 10 to 70 % of the cells holding anything that MiniGrid knows, and the agent where one may stand."""
+    density = rng.uniform(0.1, 0.7)
+    cells = [(x, y) for x in range(1, ours.width - 1) for y in range(1, ours.height - 1)]
+    things = {cell: random_thing(rng) for cell in cells if rng.random() < density}
+    free = [cell for cell in cells if cell not in things or things[cell].can_overlap()]
+    position = free[rng.integers(len(free))] if free else cells[0]
+    if not free:
+        del things[position]
+    return FaramaWorld(ours, things, position, int(rng.integers(4)))
+
+
+def random_thing(rng: np.random.Generator, boxed: bool = False):
+    """Any object; a box holds nothing or any object that is not a box with something in it."""
+    colour = COLOR_NAMES[rng.integers(len(COLOR_NAMES))]
+    kind = rng.choice(["wall", "floor", "open", "closed", "locked", "key", "ball", "box", "goal", "lava"])
+    if kind == "box":
+        return Box(colour, None if boxed or rng.random() < 0.4 else random_thing(rng, boxed=True))
+    return {
+        "wall": lambda: Wall(colour),
+        "floor": lambda: Floor(colour),
+        "open": lambda: Door(colour, is_open=True),
+        "closed": lambda: Door(colour),
+        "locked": lambda: Door(colour, is_locked=True),
+        "key": lambda: Key(colour),
+        "ball": lambda: Ball(colour),
+        "goal": lambda: Goal(colour),
+        "lava": Lava,
+    }[kind]()
