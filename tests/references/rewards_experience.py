@@ -2,13 +2,14 @@
 
 import functools
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxrew.rewards import Context, RewardModule, score
-from jaxrew.types import Discrete, EnvSpec, Fact, Transition
+from jaxrew.types import Discrete, EnvSpec, Fact, Transition, as_leaves
 
 SPEC = EnvSpec(
     name="Cells",
@@ -37,8 +38,8 @@ def rollouts(
     terminates: float = 0.08,
     truncates: float = 0.08,
     serials: int = 300,
-) -> Iterator[Transition]:
-    """Consecutive rollouts `[T, N]`, as NumPy arrays, of random states, actions and independent random flags.
+) -> Iterator[Any]:
+    """Consecutive rollouts, `Transition`s `[T, N]` of NumPy arrays, of random states, actions and independent flags.
 
     A transition starts where the last one arrived, except after an end (either flag, or both): there a new episode
     starts somewhere else. `serials` is how many values the fact "serial" really takes.
@@ -46,7 +47,7 @@ def rollouts(
     rng = np.random.default_rng(seed)
     numbers = rng.choice(1_000_000, serials, replace=False)
 
-    def states() -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def states() -> Any:
         facts = {
             "cell": rng.integers(0, 4, (num_envs, 2)).astype(np.int32),
             "level": rng.integers(-1, 2, num_envs).astype(np.int32),
@@ -58,7 +59,7 @@ def rollouts(
         }
         return rng.integers(0, 9, (num_envs, 3, 2)).astype(np.uint8), facts
 
-    def select(condition: np.ndarray, new, old):
+    def select(condition: np.ndarray, new: Any, old: Any) -> Any:
         return jax.tree.map(lambda a, b: np.where(condition.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old)
 
     here = states()
@@ -66,9 +67,10 @@ def rollouts(
         steps = []
         for _ in range(num_steps):
             arrived = states()
-            terminated, truncated = rng.random(num_envs) < terminates, rng.random(num_envs) < truncates
-            action = rng.integers(0, 3, num_envs).astype(np.int32)
-            reward = rng.normal(size=num_envs).astype(np.float32)
+            flags: Any = rng.random(num_envs) < terminates, rng.random(num_envs) < truncates
+            terminated, truncated = flags
+            action: Any = rng.integers(0, 3, num_envs).astype(np.int32)
+            reward: Any = rng.normal(size=num_envs).astype(np.float32)
             steps.append(Transition(here[0], action, reward, arrived[0], terminated, truncated, here[1], arrived[1]))
             here = select(terminated | truncated, states(), arrived)
         yield jax.tree.map(lambda *leaves: np.stack(leaves), *steps)
@@ -78,21 +80,48 @@ def context(seed: int = 0, step=0, total_steps: int = 1000, task_gamma: float = 
     return Context(jax.random.key(seed), jnp.int32(step), jnp.int32(total_steps), jnp.float32(task_gamma), spec)
 
 
-@functools.partial(jax.jit, static_argnames="spec")
-def scored(module: RewardModule, state, batch: Transition, step=0, seed=0, spec: EnvSpec = SPEC):
+def started(module: RewardModule, num_envs: int = 5, seed: int = 0, spec: EnvSpec = SPEC):
+    """`module.init`, from the key of `seed`."""
+    return as_leaves(module).init(jax.random.key(seed), spec, num_envs)
+
+
+def warmed(module: RewardModule, state, batch: Transition, spec: EnvSpec = SPEC):
+    """`module.warm`, compiled."""
+    return _warmed(as_leaves(module), state, batch, spec)
+
+
+def scored(module: RewardModule, state, batch: Transition, step: int = 0, seed: int = 0, spec: EnvSpec = SPEC):
     """`score`, compiled: `(rewards, state, metrics)`."""
+    return _scored(as_leaves(module), state, batch, step, seed, spec)
+
+
+def learnt(module: RewardModule, state, batch: Transition, step: int = 0, seed: int = 0, spec: EnvSpec = SPEC):
+    """`module.update`, compiled: `(state, metrics)`."""
+    return _learnt(as_leaves(module), state, batch, step, seed, spec)
+
+
+def rescored(module: RewardModule, state, batch: Transition, step: int = 0, spec: EnvSpec = SPEC):
+    """`module.rescore`, compiled."""
+    return _rescored(as_leaves(module), state, batch, step, spec)
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def _warmed(module, state, batch, spec):
+    return module.warm(state, batch, context(spec=spec))
+
+
+@functools.partial(jax.jit, static_argnums=5)
+def _scored(module, state, batch, step, seed, spec):
     return score(module, state, batch, context(seed, step, spec=spec))
 
 
-@functools.partial(jax.jit, static_argnames="spec")
-def learnt(module: RewardModule, state, batch: Transition, step=0, seed=0, spec: EnvSpec = SPEC):
-    """`module.update`, compiled: `(state, metrics)`."""
+@functools.partial(jax.jit, static_argnums=5)
+def _learnt(module, state, batch, step, seed, spec):
     return module.update(state, batch, context(seed, step, spec=spec))
 
 
-@functools.partial(jax.jit, static_argnames="spec")
-def rescored(module: RewardModule, state, batch: Transition, step=0, spec: EnvSpec = SPEC):
-    """`module.rescore`, compiled."""
+@functools.partial(jax.jit, static_argnums=4)
+def _rescored(module, state, batch, step, spec):
     return module.rescore(state, batch, context(0, step, spec=spec))
 
 

@@ -2,15 +2,14 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
-
-from jaxrew.types import Transition
 
 Layers = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
-def state_key(facts: dict[str, np.ndarray], names: Sequence[str], t: int, i: int) -> tuple:
+def state_key(facts: dict[str, Any], names: Sequence[str], t: int, i: int) -> tuple:
     return tuple(tuple(np.ravel(facts[name][t, i]).tolist()) for name in names)
 
 
@@ -24,7 +23,7 @@ class CountOracle:
         self.tables = [Counter() for _ in range(num_envs)] if self.episodic else [Counter()] * num_envs
         self.fresh = [True] * num_envs
 
-    def reward(self, batch: Transition) -> np.ndarray:
+    def reward(self, batch: Any) -> np.ndarray:
         num_steps, num_envs = batch.reward.shape
         rewards = np.zeros((num_steps, num_envs))
         for t in range(num_steps):
@@ -41,7 +40,7 @@ class CountOracle:
                 rewards[t, i] = self.beta / self.tables[i][keys[i]] ** self.power
         return rewards
 
-    def key(self, batch: Transition, t: int, i: int) -> tuple:
+    def key(self, batch: Any, t: int, i: int) -> tuple:
         key = state_key(batch.facts if self.action else batch.next_facts, self.names, t, i)
         return (*key, int(batch.action[t, i])) if self.action else key
 
@@ -51,10 +50,10 @@ class PotentialOracle:
 
     def __init__(self, fn: Callable[[dict], float], gamma: float, weight: Callable[[int], float], num_envs: int):
         self.fn, self.gamma, self.weight = fn, gamma, weight
-        self.kept: list[float | None] = [None] * num_envs
+        self.kept: list[Any] = [None] * num_envs
         self.frames = 0
 
-    def reward(self, batch: Transition) -> np.ndarray:
+    def reward(self, batch: Any) -> np.ndarray:
         num_steps, num_envs = batch.reward.shape
         rewards = np.zeros((num_steps, num_envs))
         for t in range(num_steps):
@@ -75,7 +74,7 @@ class ReturnStdOracle:
     def __init__(self, gamma: float, num_envs: int):
         self.gamma, self.sums, self.values = gamma, np.zeros(num_envs), []
 
-    def std(self, rewards: np.ndarray) -> float:
+    def std(self, rewards: Any) -> float:
         for row in np.asarray(rewards, np.float64):
             self.sums = self.gamma * self.sums + row
             self.values.extend(self.sums)
@@ -88,7 +87,7 @@ class WhitenOracle:
     def __init__(self):
         self.samples = []
 
-    def add(self, samples: np.ndarray) -> None:
+    def add(self, samples: Any) -> None:
         self.samples.extend(np.asarray(samples, np.float64).reshape(-1, *samples.shape[2:]))
 
     def __call__(self, samples: np.ndarray, clip: float) -> np.ndarray:
@@ -174,7 +173,7 @@ def greedy_policy(
     return q[~terminal].argmax(-1), float((ordered[:, -1] - ordered[:, -2]).min())
 
 
-def segments(ended: np.ndarray) -> dict[int, list[tuple[int, int]]]:
+def segments(ended: Any) -> dict[int, list[tuple[int, int]]]:
     """The whole episodes of each environment in flags `[T, N]`: inclusive `(first, last)` rows."""
     found = defaultdict(list)
     for i in range(ended.shape[1]):

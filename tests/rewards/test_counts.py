@@ -10,8 +10,8 @@ import pytest
 
 from jaxrew.rewards import Counts
 from jaxrew.rewards.tables import NO_STATE, Slots, num_states, state_number
-from jaxrew.types import Box, as_leaves
-from tests.references.rewards_experience import SPEC, context, flat, learnt, rescored, rollouts, scored
+from jaxrew.types import Box
+from tests.references.rewards_experience import SPEC, context, flat, learnt, rescored, rollouts, scored, started
 from tests.references.rewards_oracles import CountOracle, state_key
 
 SETTINGS = [
@@ -33,8 +33,7 @@ def test_equals_dictionaries_over_consecutive_rollouts(settings):
     oracle = CountOracle(
         module.facts or ("cell",), module.beta, module.power, module.scope, module.count_first, module.action, num_envs
     )
-    state = module.init(jax.random.key(0), SPEC, num_envs)
-    module = as_leaves(module)
+    state = started(module, num_envs)
     # Ends are rare in half of the rollouts, so that episodes run on from one into the next.
     experience = [*rollouts(1, 6, 40, num_envs), *rollouts(2, 6, 40, num_envs, terminates=0.01, truncates=0.01)]
     for batch in experience:
@@ -48,7 +47,7 @@ def test_all_of_a_time_step_are_counted_before_any_is_paid():
     cells = np.zeros((3, 4, 2), np.int32)
     cells[0, 3] = cells[2, :2] = (1, 2)
     batch = batch._replace(next_facts=batch.next_facts | {"cell": cells})
-    rewards, _, _ = scored(Counts(), Counts().init(jax.random.key(0), SPEC, 4), batch)
+    rewards, _, _ = scored(Counts(), started(Counts(), 4), batch)
     n = [[3, 3, 3, 1], [7, 7, 7, 7], [3, 3, 9, 9]]
     np.testing.assert_allclose(rewards["counts"], 1.0 / np.sqrt(n), rtol=1e-6)
 
@@ -58,7 +57,7 @@ def test_first_state_of_an_episode_is_counted_only_if_asked():
     batch = batch._replace(facts={"level": np.zeros((2, 1), int)}, next_facts={"level": np.zeros((2, 1), int)})
     for count_first, n in ((True, [2, 3]), (False, [1, 2])):
         module = Counts(scope="episode", facts=("level",), power=1.0, count_first=count_first)
-        rewards, _, _ = scored(module, module.init(jax.random.key(0), SPEC, 1), batch)
+        rewards, _, _ = scored(module, started(module, 1), batch)
         np.testing.assert_allclose(rewards["counts"][:, 0], 1.0 / np.array(n), rtol=1e-6)
 
 
@@ -66,7 +65,7 @@ def test_first_state_of_an_episode_is_counted_only_if_asked():
 def test_a_full_table_pays_nothing_for_what_it_cannot_hold_and_says_how_much_that_was(scope):
     module = Counts(facts=("serial",), capacity=64, scope=scope, count_first=False)
     oracle = CountOracle(("serial",), 1.0, 0.5, scope, False, False, 5)
-    state = module.init(jax.random.key(0), SPEC, 5)
+    state = started(module)
     held: dict[tuple, bool] = {}
     for batch in rollouts(3, num_rollouts=8, num_steps=40):
         rewards, state, _ = scored(module, state, batch)
@@ -86,7 +85,7 @@ def test_facts_outside_their_bounds_are_no_state():
     module = Counts(facts=("level",))
     batch = next(rollouts(0, num_steps=1, num_envs=4))
     batch = batch._replace(next_facts={"level": np.array([[-2, -1, 1, 2]], np.int32)})
-    rewards, state, _ = scored(module, module.init(jax.random.key(0), SPEC, 4), batch)
+    rewards, state, _ = scored(module, started(module, 4), batch)
     np.testing.assert_array_equal(rewards["counts"], [[0.0, 1.0, 1.0, 0.0]])
     assert learnt(module, state, batch)[1] == {"reward/counts/overflow": 0.5}
 
@@ -117,7 +116,7 @@ def test_rescore_pays_by_the_counts_as_they_are(settings):
     module = Counts(**settings)
     assert module.recomputable
     assert not Counts(scope="episode").recomputable
-    state = module.init(jax.random.key(0), SPEC, 5)
+    state = started(module)
     oracle = CountOracle(module.facts or ("cell",), 1.0, 0.5, "global", True, module.action, 5)
     batches = list(rollouts(4))
     for batch in batches:
@@ -165,4 +164,4 @@ def test_what_the_environment_lacks_is_said():
         Counts(action=True).validate(dataclasses.replace(SPEC, action_space=Box(-1.0, 1.0, (2,))), 5)
     module = Counts(scope="episode")
     with pytest.raises(TypeError, match="replay their collected reward"):
-        module.rescore(module.init(jax.random.key(0), SPEC, 5), next(rollouts(0)), context())
+        module.rescore(started(module), next(rollouts(0)), context())

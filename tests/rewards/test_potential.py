@@ -1,6 +1,7 @@
 """Potential-based shaping: a slow loop, telescoping sums of real episodes, invariance in tabular MDPs."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +12,7 @@ from envs import VecEnv, make
 from jaxrew.rewards import Anneal, Potential
 from jaxrew.rewards.potential import shape
 from jaxrew.training.rollout import init_collector, random_play
-from jaxrew.types import as_leaves
-from tests.references.rewards_experience import SPEC, context, flat, learnt, rescored, rollouts, scored
+from tests.references.rewards_experience import SPEC, context, flat, learnt, rescored, rollouts, scored, started
 from tests.references.rewards_oracles import PotentialOracle, greedy_policy, random_mdp, segments
 
 GAMMA = 0.95
@@ -32,7 +32,7 @@ def test_equals_a_slow_loop_over_consecutive_rollouts(anneal):
     module = Anneal(Potential(warmth), 1.0, 0.2, over=0.5) if anneal else Potential(warmth)
     module.validate(SPEC, 5)
     oracle = PotentialOracle(warmth, GAMMA, ramp if anneal else lambda frames: 1.0, 5)
-    module, state, step = as_leaves(module), module.init(jax.random.key(0), SPEC, 5), 0
+    state, step = started(module), 0
     for batch in rollouts(0, num_rollouts=8):
         rewards, state, _ = scored(module, state, batch, step)
         np.testing.assert_allclose(rewards["task"], oracle.reward(batch), rtol=1e-5, atol=1e-5)
@@ -46,6 +46,7 @@ def test_terminated_wins_over_truncated():
     np.testing.assert_allclose(shape(phi, following, terminated, 0.5), [-0.5, -0.5, -2.0, -2.0])
 
 
+@functools.cache
 def random_episodes(name, num_envs, num_steps, num_rollouts):
     """The spec of a real environment, and consecutive rollouts of random play in it."""
     env = VecEnv(make(name), num_envs)
@@ -68,9 +69,9 @@ def test_discounted_sums_of_real_episodes_telescope(name, anneal):
         module = Anneal(module, 1.0, 0.2, over=0.5)
     module.validate(spec, 4)
     weights = [ramp(4 * t) if anneal else 1.0 for t in range(73 * 6 + 1)]
-    state, rewards = module.init(jax.random.key(0), spec, 4), []
+    state, rewards = started(module, 4, spec=spec), []
     for k, batch in enumerate(batches):
-        reward, state, _ = scored(as_leaves(module), state, batch, 4 * 73 * k, spec=spec)
+        reward, state, _ = scored(module, state, batch, 4 * 73 * k, spec=spec)
         rewards.append(reward["task"])
     whole = jax.tree.map(lambda *x: np.concatenate(x), *batches)
     rewards = np.concatenate(rewards).astype(np.float64)
@@ -94,7 +95,7 @@ def test_annealing_the_difference_would_not_telescope():
     """The control of the test above: weighing F instead of Phi leaves a remainder."""
     batch = next(rollouts(0, num_rollouts=8, terminates=0.08, truncates=0.0))
     module = Potential(warmth)
-    raw, _, _ = scored(module, module.init(jax.random.key(0), SPEC, 5), batch)
+    raw, _, _ = scored(module, started(module), batch)
     weights = np.array([ramp(5 * t) for t in range(24)])
     phi = batch.facts["heat"] * 2.0 + batch.facts["cell"][..., 0] - batch.facts["level"]
     remainders = [
@@ -131,11 +132,7 @@ def test_the_optimal_policy_of_tabular_mdps_is_unchanged():
 def test_uses_the_discount_of_the_task():
     batch = next(rollouts(0, terminates=0.0))
     module = Potential(warmth)
-    gain = jax.jit(
-        lambda gamma: module.reward(
-            module.init(jax.random.key(0), SPEC, 5), batch, context()._replace(task_gamma=gamma)
-        )[0]["task"]
-    )
+    gain = jax.jit(lambda gamma: module.reward(started(module), batch, context()._replace(task_gamma=gamma))[0]["task"])
     following = batch.next_facts["heat"] * 2.0 + batch.next_facts["cell"][..., 0] - batch.next_facts["level"]
     np.testing.assert_allclose(gain(0.9) - gain(0.4), 0.5 * following, atol=1e-5)
 
@@ -143,7 +140,7 @@ def test_uses_the_discount_of_the_task():
 def test_rescore_equals_the_reward_and_keeps_the_state():
     module = Potential(warmth)
     assert module.recomputable
-    state = module.init(jax.random.key(0), SPEC, 5)
+    state = started(module)
     for batch in rollouts(3, num_rollouts=3):
         rewards, state, _ = scored(module, state, batch)
         np.testing.assert_allclose(

@@ -19,7 +19,7 @@ def test_moments_pool_batches_of_any_size(shape):
     rng, moments, seen = np.random.default_rng(0), init_moments(shape), []
     update = jax.jit(update_moments)
     for size in (1, 7, 64, 2):
-        batch = rng.normal(3.0, 2.0, (size, 5, *shape)).astype(np.float32)
+        batch = jnp.asarray(rng.normal(3.0, 2.0, (size, 5, *shape)), jnp.float32)
         moments = update(moments, batch)
         seen.append(batch.reshape(-1, *shape))
         everything = np.concatenate(seen).astype(np.float64)
@@ -33,7 +33,7 @@ def test_moments_of_many_small_batches_far_from_zero_stay_exact():
     """2,000 batches with a mean 1,000 times the deviation, where a sum of squares would have lost every digit."""
     rng = np.random.default_rng(0)
     batches = (1000.0 + rng.normal(size=(2000, 16))).astype(np.float32)
-    moments, _ = jax.lax.scan(lambda m, batch: (update_moments(m, batch), None), init_moments(), batches)
+    moments, _ = jax.lax.scan(lambda m, batch: (update_moments(m, batch), None), init_moments(), jnp.asarray(batches))
     assert moments.mean == pytest.approx(batches.astype(np.float64).mean(), rel=1e-6)
     assert moments.var == pytest.approx(batches.astype(np.float64).var(), rel=1e-2)
 
