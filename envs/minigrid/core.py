@@ -58,7 +58,7 @@ class MiniGrid(Environment, abc.ABC):
       obs: `"packed"`, one byte per cell (see `cells`), uint8 `[view_size, view_size]`; or `"partial"`, Farama's image,
         uint8 `[view_size, view_size, 3]`. Both are indexed `[x, y]` and read the same to a network (`spec.features`).
         Farama's separate `direction` is a fact, not part of the observation: the view turns with the agent.
-      view_size: side of the square the agent sees, odd, 3 or more.
+      view_size: side of the square the agent sees, odd, 3 to 15.
     """
 
     obs: str = "packed"
@@ -72,9 +72,9 @@ class MiniGrid(Environment, abc.ABC):
     def __post_init__(self) -> None:
         if self.obs not in OBSERVATIONS:
             raise ValueError(unknown("MiniGrid observation", self.obs, OBSERVATIONS))
-        if self.view_size < 3 or self.view_size % 2 == 0:
-            nearest = max(3, self.view_size | 1)
-            raise ValueError(f"view_size is {self.view_size}, but it must be odd and at least 3; try {nearest}")
+        if not 3 <= self.view_size <= 15 or self.view_size % 2 == 0:
+            nearest = min(max(3, self.view_size | 1), 15)
+            raise ValueError(f"view_size is {self.view_size}, but it must be odd and from 3 to 15; try {nearest}")
 
     @property
     @abc.abstractmethod
@@ -95,20 +95,21 @@ class MiniGrid(Environment, abc.ABC):
     def levels(self, keys: Array) -> tuple[Array, Array, Array]:
         """Fresh levels `(grid, agent, direction)`, as in `GridState`, level i from `keys[i]` alone."""
 
-    def outcome(self, front: Array, action: Array, step_count: Array) -> tuple[Array, Array]:
-        """`(reward, terminated)` `[N]`: walking onto a goal pays and ends, walking into lava ends.
+    def outcome(self, state: GridState, action: Array, front: Array, after: GridState) -> tuple[Array, Array]:
+        """`(reward, terminated)` `[N]` of a transition: walking onto a goal pays and ends, walking into lava ends.
 
-        Success is worth 1 - 0.9 step_count / max_steps.
+        Success is worth 1 - 0.9 step_count / max_steps, this step counted.
 
         Args:
-          front: the cell ahead before the action.
+          state: before the action.
           action: the action taken.
-          step_count: steps of the episode so far, this one included.
+          front: the cell that was ahead.
+          after: after the action.
         """
         forward = action == FORWARD
         success = forward & (c.kind(front) == c.GOAL)
         died = forward & (c.kind(front) == c.LAVA)
-        return jnp.where(success, success_rewards(self.max_steps)[step_count], 0.0), success | died
+        return jnp.where(success, success_rewards(self.max_steps)[after.step_count], 0.0), success | died
 
     @property
     def spec(self) -> EnvSpec:
@@ -170,11 +171,11 @@ class MiniGrid(Environment, abc.ABC):
     def step_many(self, key: Array, state: GridState, action: Array) -> tuple[GridState, Step]:
         index = self._front_index(state)
         front = at(state.grid, index)
-        step_count = state.step_count + 1
-        reward, terminated = self.outcome(front, action, step_count)
-        state = interact(move(state, index, front, action), index, front, action)._replace(step_count=step_count)
-        truncated = step_count >= self.max_steps
-        return state, Step(self.observation(state), reward, terminated, truncated, self.facts_many(state))
+        after = interact(move(state, index, front, action), index, front, action)
+        after = after._replace(step_count=state.step_count + 1)
+        reward, terminated = self.outcome(state, action, front, after)
+        truncated = after.step_count >= self.max_steps
+        return after, Step(self.observation(after), reward, terminated, truncated, self.facts_many(after))
 
     def reset(self, key: Array) -> tuple[GridState, Array]:
         return unbatch(self.reset_many(key[None]))

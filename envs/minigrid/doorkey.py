@@ -89,5 +89,5 @@ class DoorKey(MiniGrid):
             "key_pos": jnp.where(carried[:, None], -1, self.position(jnp.argmax(is_key, axis=1))),
             "door_pos": self.position(jnp.argmax(is_door, axis=1)),
             "door_state": jnp.sum(jnp.where(is_door, c.state(flat), 0), axis=1, dtype=jnp.int32),
-            "goal_pos": jnp.broadcast_to(jnp.full(2, self.size - 2), (flat.shape[0], 2)),
+            "goal_pos": jnp.full((flat.shape[0], 2), self.size - 2, jnp.int32),
         }

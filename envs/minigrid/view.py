@@ -54,8 +54,8 @@ def view_cells(grid: Array, agent: Array, direction: Array, size: int) -> Array:
 def pass_light(lit: Array, clear: Array, size: int) -> tuple[Array, Array]:
     """How light spreads in one row of the view, as bit masks (bit x is column x), uint32 of any shape.
 
-    It runs right and then left through clear cells and lights the cell it stops at. A lit clear cell lights the one
-    above it and, diagonally above, those in the directions in which it was passed.
+    It fills every run of clear cells that it reaches, and a filled cell lights its two neighbours and the three cells
+    above them. That is what Farama's two passes, rightwards and then leftwards, amount to.
 
     Args:
       lit: cells that the row below (or the agent) lights.
@@ -65,15 +65,13 @@ def pass_light(lit: Array, clear: Array, size: int) -> tuple[Array, Array]:
     Returns:
       All lit cells of the row, and the cells it lights in the row above.
     """
-    full = (1 << size) - 1
-    # A carry runs from the lowest lit cell of a clear run to the cell that ends it; XOR marks its path.
-    lit = lit | (((lit & clear) + clear) ^ clear) & full
-    rightward = lit & clear
-    leftward, run, shift = rightward, clear, 1
+    # A carry runs from the lowest lit cell of a clear run to its upper end; XOR marks its path.
+    filled = (lit | (((lit & clear) + clear) ^ clear)) & clear
+    run, shift = clear, 1
     while shift < size:
-        leftward, run, shift = leftward | (leftward >> shift) & run, run & (run >> shift), 2 * shift
-    spread = leftward | (leftward >> 1)
-    return lit | spread, spread | (rightward << 1) & full
+        filled, run, shift = filled | (filled >> shift) & run, run & (run >> shift), 2 * shift
+    above = (filled | filled << 1 | filled >> 1) & ((1 << size) - 1)
+    return lit | above, above
 
 
 def visible_rows(clear: Array) -> Array:

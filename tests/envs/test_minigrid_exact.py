@@ -1,14 +1,12 @@
 """Every registered id, step for step against Farama's `minigrid`."""
 
-import gymnasium
 import jax
 import jax.numpy as jnp
-import minigrid  # noqa: F401 (registers the ids)
 import numpy as np
 import pytest
 
 from envs.minigrid import IDS, import_state
-from tests.references.minigrid_replay import record, replay
+from tests.references.minigrid_replay import make_farama, record, replay
 from tests.references.minigrid_solver import NoisyPlanner
 
 NOISES = (0.1, 0.4, 1.0)
@@ -17,7 +15,7 @@ NOISES = (0.1, 0.4, 1.0)
 
 def compare(name, episodes):
     """Plays `episodes` Farama episodes at each level of noise in turn: `(steps, successes, mismatches by field)`."""
-    farama, env, rng = gymnasium.make(name).unwrapped, IDS[name](), np.random.default_rng(0)
+    farama, env, rng = make_farama(name), IDS[name](), np.random.default_rng(0)
     recordings = []
     for episode in range(episodes):
         farama.reset(seed=episode)
@@ -47,7 +45,7 @@ def test_steps_like_farama_at_length(name, capsys):
 
 @pytest.mark.parametrize("name", ["MiniGrid-Empty-5x5-v0", "MiniGrid-DoorKey-5x5-v0"])
 def test_success_at_the_time_limit_sets_both_flags(name):
-    farama, env = gymnasium.make(name).unwrapped, IDS[name]()
+    farama, env = make_farama(name), IDS[name]()
     farama.reset(seed=0)
     farama.agent_pos, farama.agent_dir, farama.step_count = (3, 2), 1, farama.max_steps - 1
     state, _ = import_state(farama, env)
@@ -58,7 +56,7 @@ def test_success_at_the_time_limit_sets_both_flags(name):
 
 
 def test_partial_observation_is_faramas_image():
-    farama, env = gymnasium.make("MiniGrid-DoorKey-6x6-v0").unwrapped, IDS["MiniGrid-DoorKey-6x6-v0"](obs="partial")
+    farama, env = make_farama("MiniGrid-DoorKey-6x6-v0"), IDS["MiniGrid-DoorKey-6x6-v0"](obs="partial")
     farama.reset(seed=3)
     recordings = [record(farama, env, NoisyPlanner(np.random.default_rng(0), 0.4))]
     assert recordings[0].obs.shape == env.spec.obs_shape == (7, 7, 3)
@@ -67,7 +65,7 @@ def test_partial_observation_is_faramas_image():
 
 def test_time_limits_and_ids_are_faramas():
     for name, build in IDS.items():
-        world, env = gymnasium.make(name).unwrapped, build()
+        world, env = make_farama(name), build()
         assert env.name == name == env.spec.name
         assert (env.max_steps, env.shape, env.see_through) == (
             world.max_steps,

@@ -4,8 +4,10 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import gymnasium
 import jax
 import jax.numpy as jnp
+import minigrid  # noqa: F401 (registers the ids)
 import numpy as np
 from jax import lax
 
@@ -23,6 +25,11 @@ class Recording(NamedTuple):
     actions: np.ndarray
     seen: dict[str, np.ndarray]
     outcome: dict[str, np.ndarray]
+
+
+def make_farama(name: str) -> Any:
+    """Farama's environment of that id, without wrappers."""
+    return gymnasium.make(name).unwrapped
 
 
 def record(farama: Any, env: MiniGrid, choose: Callable[[Any], int], steps: int | None = None) -> Recording:

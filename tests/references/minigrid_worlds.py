@@ -1,16 +1,18 @@
 """Farama worlds built by hand or at random, and the environment of ours that steps them."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 from minigrid.core.constants import COLOR_NAMES
 from minigrid.core.grid import Grid
 from minigrid.core.mission import MissionSpace
-from minigrid.core.world_object import Ball, Box, Door, Floor, Goal, Key, Lava, Wall
+from minigrid.core.world_object import Ball, Box, Door, Floor, Goal, Key, Lava, Wall, WorldObj
 from minigrid.minigrid_env import MiniGridEnv
 
 from envs.minigrid import MiniGrid
+from envs.minigrid.core import DROP, FORWARD, PICKUP, TOGGLE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,30 +65,43 @@ class FaramaWorld(MiniGridEnv):
     def _gen_grid(self, width, height):
         self.grid = Grid(width, height)
         self.grid.wall_rect(0, 0, width, height)
-        for place, thing in self.things.items():
-            self.grid.set(*place, thing)
+        for (x, y), thing in self.things.items():
+            self.grid.set(x, y, thing)
         self.agent_pos, self.agent_dir = self.start
 
 
 def random_world(ours: World, rng: np.random.Generator) -> FaramaWorld:
-    """A room with 10 to 70 % of the cells holding anything that MiniGrid knows, and the agent where one may stand."""
-    density = rng.uniform(0.1, 0.7)
+    """A room with 10 to 60 % of the cells holding anything that MiniGrid knows; the agent may carry a thing."""
+    density = rng.uniform(0.1, 0.6)
     cells = [(x, y) for x in range(1, ours.width - 1) for y in range(1, ours.height - 1)]
     things = {cell: random_thing(rng) for cell in cells if rng.random() < density}
     free = [cell for cell in cells if cell not in things or things[cell].can_overlap()]
     position = free[rng.integers(len(free))] if free else cells[0]
     if not free:
         del things[position]
-    return FaramaWorld(ours, things, position, int(rng.integers(4)))
+    world = FaramaWorld(ours, things, position, int(rng.integers(4)))
+    thing = random_thing(rng)
+    world.carrying = thing if thing.can_pickup() else None
+    return world
+
+
+def meddle(world: MiniGridEnv, rng: np.random.Generator) -> int:
+    """Random actions, half of the time one that could change the cell ahead."""
+    held, front = world.carrying is not None, world.grid.get(*world.front_pos)
+    if rng.random() < 0.5:
+        if front is None:
+            return DROP if held and rng.random() < 0.5 else FORWARD
+        return int(rng.choice([PICKUP, DROP, TOGGLE, FORWARD], p=[0.3, 0.2, 0.4, 0.1]))
+    return int(rng.choice(7, p=np.array([3, 3, 4, 1, 1, 1, 1]) / 14))
 
 
 def random_thing(rng: np.random.Generator, boxed: bool = False):
-    """Any object; a box holds nothing or any object that is not a box with something in it."""
-    colour = COLOR_NAMES[rng.integers(len(COLOR_NAMES))]
+    """Any object, mostly red or blue ones; a box holds nothing or any object but a box with something in it."""
+    colour = str(rng.choice(["red", "blue", *COLOR_NAMES], p=[0.35, 0.35, *[0.05] * 6]))
     kind = rng.choice(["wall", "floor", "open", "closed", "locked", "key", "ball", "box", "goal", "lava"])
     if kind == "box":
         return Box(colour, None if boxed or rng.random() < 0.4 else random_thing(rng, boxed=True))
-    return {
+    makers: dict[str, Callable[[], WorldObj]] = {
         "wall": lambda: Wall(colour),
         "floor": lambda: Floor(colour),
         "open": lambda: Door(colour, is_open=True),
@@ -95,5 +110,6 @@ def random_thing(rng: np.random.Generator, boxed: bool = False):
         "key": lambda: Key(colour),
         "ball": lambda: Ball(colour),
         "goal": lambda: Goal(colour),
-        "lava": Lava,
-    }[kind]()
+        "lava": lambda: Lava(),
+    }
+    return makers[kind]()
