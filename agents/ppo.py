@@ -320,7 +320,7 @@ class PPO(struct.PyTreeNode):
             params, opt_state = carry
             piece = jax.tree.map(lambda x: x[rows], data)
             (_, metrics), grads = jax.value_and_grad(self.loss, argnums=1, has_aux=True)(apply, params, piece)
-            metrics["grad_norm"] = optax.global_norm(grads)
+            metrics["grad_norm"] = optax.tree.norm(grads)
             updates, opt_state = optimizer.update(grads, opt_state)
             return (optax.apply_updates(params, updates), opt_state), metrics
 
@@ -346,7 +346,7 @@ class PPO(struct.PyTreeNode):
 
 
 def log_probability(logits: Array, action: Array) -> Array:
-    """log softmax(logits)[action], for logits `[..., A]` and integer actions `[...]`."""
+    """Log softmax(logits)[action], for logits `[..., A]` and integer actions `[...]`."""
     # A one-hot product: the gradient of a gather is a scatter, which is slow on CPU.
     chosen = jax.nn.one_hot(action, logits.shape[-1])
     return (jax.nn.log_softmax(logits) * chosen).sum(axis=-1)

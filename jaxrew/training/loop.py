@@ -65,6 +65,9 @@ class Loop:
     def start(self) -> None:
         """Every lane as it is before training."""
         self.lanes = init_lanes(self.program, self.settings, self.keys)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(self.lanes):
+            if not leaf.size:  # XLA's partitioner crashes the process on these (jaxlib 0.11.2)
+                raise ValueError(f"state{jax.tree_util.keystr(path)} is an empty array; use None where there is nothing")
 
     def launch(self, count: int) -> Chunk:
         """Starts the next chunk of at most `count` updates, cut at the next evaluation, without waiting for it."""

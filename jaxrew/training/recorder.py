@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jaxrew.training.progress import Progress
-from jaxrew.training.run import Metrics, Run, RunFolder, assemble
 from jaxrew.training.record import provenance
+from jaxrew.training.run import Metrics, Run, RunFolder, assemble
 from jaxrew.types import PyTree
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Recorder(contextlib.AbstractContextManager):
         self.folder = folder
         self._config, self._run_dir, self._overwrite = config, run_dir, overwrite
         self._progress, self._project = progress, wandb_project
-        self._mirror: "WandbMirror | None" = None
+        self._mirror: WandbMirror | None = None
         self._started = time.perf_counter()
         self._stopped = _stopped(kept[-1]) if kept else np.zeros(len(self.seeds), bool)
 
@@ -97,15 +97,14 @@ class Recorder(contextlib.AbstractContextManager):
         reasons = []
         for lane in np.flatnonzero(stopped & ~self._stopped):
             bad = int(np.argmax(~np.isfinite(_losses(metrics)[lane])))
+            frames = f"{metrics['frames'][lane, bad]:,}"
             culprits = [
                 name
                 for name, rows in metrics.items()
                 if name.startswith(("reward/", "loss/")) and not np.isfinite(rows[lane, bad])
             ]
             culprits.sort(key=lambda name: not name.startswith("reward/"))
-            reasons.append(
-                f"seed {self.seeds[lane]} stopped at {metrics['frames'][lane, bad]:,} frames: {culprits[0]} is not finite"
-            )
+            reasons.append(f"seed {self.seeds[lane]} stopped at {frames} frames: {culprits[0]} is not finite")
         for reason in reasons:
             self.say(reason)
         self._stopped |= stopped
@@ -139,4 +138,5 @@ def _start_mirror(project: str, config: Mapping[str, Any], folder: RunFolder | N
     from jaxrew.training.mirror import WandbMirror
 
     group = folder.path.name if folder is not None else f"{config['env']['env']['class'].rsplit('.', 1)[-1]}"
-    return WandbMirror(project, group, config["seeds"], config, folder.path if folder is not None else None)
+    place = {} if folder is None else {"dir": folder.path, "id": folder.id}
+    return WandbMirror(project, group, config["seeds"], config, **place)

@@ -21,12 +21,12 @@ class Tracker(NamedTuple):
     """Statistics of task reward that outlive a rollout.
 
     `returns` and `lengths` `[N]` belong to the episodes under way; `covered` flags each value of the position fact
-    (empty without one); `first_success` is the number of frames when the first successful episode ended, -1 before.
+    (None without one); `first_success` is the number of frames when the first successful episode ended, -1 before.
     """
 
     returns: Array
     lengths: Array
-    covered: Array
+    covered: Array | None
     first_success: Array
 
 
@@ -41,11 +41,10 @@ class Collector(NamedTuple):
 def init_collector(env: "VecEnv", key: Array) -> Collector:
     """Fresh episodes in all N environments."""
     env_state, obs = env.init(key)
-    cells = math.prod(_position_sizes(env.spec)) if env.spec.position else 0
     tracker = Tracker(
         returns=jnp.zeros(env.num_envs, jnp.float32),
         lengths=jnp.zeros(env.num_envs, jnp.int32),
-        covered=jnp.zeros(cells, bool),
+        covered=jnp.zeros(math.prod(_position_sizes(env.spec)), bool) if env.spec.position else None,
         first_success=jnp.int32(-1),
     )
     return Collector(env_state, obs, tracker)
@@ -61,8 +60,7 @@ def rollout(
       act: `(obs [N, ...], noise_t) -> (action [N, ...], extras)`.
       collector: where to go on.
       key: randomness of the environments.
-      noise: a pytree `[num_steps, ...]` whose slice `act` receives; drawing it in bulk is much cheaper on CPU than a key
-        per step.
+      noise: a pytree `[num_steps, ...]` whose slice `act` receives; drawn in bulk, as a key per step is slow on CPU.
       num_steps: T.
       step: frames before this rollout, for `first_success`.
 
@@ -113,7 +111,7 @@ def rollout(
     }
     if env.spec.success is not None:
         metrics |= {"successes": success.sum(dtype=jnp.int32), "first_success": tracker.first_success}
-    if env.spec.position is not None:
+    if tracker.covered is not None:
         metrics["coverage"] = tracker.covered.sum(dtype=jnp.int32)
     return Collector(env_state, obs, tracker), batch, metrics
 
@@ -133,9 +131,9 @@ def _position_sizes(spec: EnvSpec) -> list[int]:
     return [int(fact.high) - int(fact.low) + 1] * math.prod(fact.shape)
 
 
-def _cover(spec: EnvSpec, covered: Array, batch: Transition) -> Array:
-    if spec.position is None:
-        return covered
+def _cover(spec: EnvSpec, covered: Array | None, batch: Transition) -> Array | None:
+    if spec.position is None or covered is None:
+        return None
     fact, sizes = spec.fact(spec.position), _position_sizes(spec)
     strides = np.array([math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))], np.int32)
     positions = batch.next_facts[spec.position].reshape(-1, len(sizes)) - int(fact.low)
@@ -144,7 +142,7 @@ def _cover(spec: EnvSpec, covered: Array, batch: Transition) -> Array:
 
 def _first_success(before: Array, success: Array, step: Array) -> Array:
     """Frames after the time step at which the first successful episode ended."""
-    num_steps, num_envs = success.shape
+    num_envs = success.shape[1]
     hit = success.any(axis=1)
     frames = step + (jnp.argmax(hit).astype(jnp.int32) + 1) * num_envs
     return jnp.where((before < 0) & hit.any(), frames, before)

@@ -106,7 +106,7 @@ def train(
             loop.lanes = transfer(agent, loop.lanes, seeds, init_from)
 
     label = label or f"{vec_env.spec.name} · {reward.label}"
-    bar = Progress(steps, len(seeds), label, start_frames=loop.frames(loop.done), show=progress)
+    bar = Progress(loop.frames(num_updates), len(seeds), label, start_frames=loop.frames(loop.done), show=progress)
     project = None if not wandb else wandb if isinstance(wandb, str) else "jaxrew"
     with _stop_on_signal() as stop, Recorder(config, run_dir, folder, kept, overwrite, bar, project) as recorder:
         _run(loop, recorder, stop, save_seconds, chunk_seconds)

@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.references.returns_loop import gae_by_sums
 
 import envs
 from agents.ppo import PPO, Minibatch, combine_task, value_truncated
 from jaxrew.rewards import NoReward, Potential
 from jaxrew.types import Stream, Transition, as_leaves
+from tests.references.returns_loop import gae_by_sums
 
 T, N = 12, 3
 TINY = PPO(num_envs=4, num_steps=8, num_epochs=1, num_minibatches=2, hidden_sizes=(8,))

@@ -44,6 +44,7 @@ def slowly(launch):
 
 if __name__ == "__main__":
     import jax
+
     from tests import conftest  # noqa: F401 (the compilation cache)
 
     jax.config.update("jax_num_cpu_devices", 2)

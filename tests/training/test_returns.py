@@ -5,9 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.references.returns_loop import gae_by_sums
 
 from jaxrew.training.returns import gae
+from tests.references.returns_loop import gae_by_sums
 
 
 @pytest.mark.parametrize("episodic", [True, False])

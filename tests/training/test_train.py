@@ -11,13 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.training import interrupted
 
 import envs
 import jaxrew
 from agents.ppo import PPO
 from jaxrew.rewards import RND, Counts, Potential, RewardModule
 from jaxrew.training.run import RunFolder
+from tests.training import interrupted
 
 TINY = interrupted.AGENT
 CARTPOLE = envs.make("CartPole-v1")
