@@ -1,6 +1,7 @@
 """Many copies of one environment, stepped together and restarted where an episode ended."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,10 +17,6 @@ RESETS = ("fresh", "pool")
 # Levels are built this many at a time. Fewer waste the width of the processor's vector units, more build levels that
 # nobody asked for: on two CPU cores 16 is best, or close to it, from 64 to 1,024 environments.
 _CHUNK = 16
-
-# Environment steps per level that a pool replaces. Episodes are rarely shorter than 20 steps and mostly longer than
-# 100, so this makes about as many levels as are played, and it costs 5 to 10 % of a step on MiniGrid.
-_STEPS_PER_LEVEL = 64
 
 Levels = tuple[State, Array]
 
@@ -47,27 +44,32 @@ class VecEnv:
       num_envs: N.
       resets: where the first state of an episode comes from.
         `"fresh"`: generated for it alone; episodes are independent.
-        `"pool"`: drawn uniformly from `pool_size` levels, of which one is replaced, oldest first, per 64 environment
-        steps. Each episode by itself still starts from the environment's own distribution, because the draw does not
-        look at the level; but a level stays for 64 * pool_size environment steps and may be played several times in
-        that while, so episodes near in time are not independent. Novelty measured across episodes (visit counts, a
-        curiosity module's loss) sees less variety than there is; of what happens within one episode nothing changes.
-        A pool is part of the state: every seed has its own.
-      pool_size: levels kept by `"pool"`.
+        `"pool"`: drawn uniformly from `pool_size` levels, the oldest of which are replaced all the time. Each episode
+        by itself still starts from the environment's own distribution, because the draw does not look at the level.
+        But a level stays for up to `pool_size * pool_refresh` environment steps and is played `pool_refresh / episode
+        length` times on average, so episodes near in time are not independent: novelty measured across episodes
+        (counts, a curiosity network's loss) wears off sooner than it should. It pays where levels are dear to build
+        and episodes short. Every seed has its own pool.
+      pool_size: levels in the pool, a multiple of 16.
+      pool_refresh: one level is replaced at least every so many environment steps, summed over all N.
     """
 
     env: Environment
     num_envs: int
     resets: str = "fresh"
     pool_size: int = 1024
+    pool_refresh: int = 256
 
     def __post_init__(self) -> None:
         if self.num_envs < 1:
             raise ValueError(f"num_envs is {self.num_envs}; it must be at least 1")
         if self.resets not in RESETS:
             raise ValueError(unknown("kind of resets", self.resets, RESETS))
-        if self.pool_size < 1:
-            raise ValueError(f"pool_size is {self.pool_size}; it must be at least 1")
+        if self.pool_size < 1 or self.pool_size % _CHUNK:
+            nearest = max(round(self.pool_size / _CHUNK), 1) * _CHUNK
+            raise ValueError(f"pool_size is {self.pool_size}; it must be a multiple of {_CHUNK}, like {nearest}")
+        if self.pool_refresh < 1:
+            raise ValueError(f"pool_refresh is {self.pool_refresh}; it must be at least 1")
 
     @property
     def spec(self) -> EnvSpec:
@@ -90,55 +92,37 @@ class VecEnv:
         `obs`, `[N, ...]`, is the observation to act on next, after resets; `step` describes the true successors,
         before any. How environment i starts anew depends on `key` and i alone.
         """
-        # Folded into the key: 0 steps, 1 refreshes the pool, 2 draws from it, 3 + i restarts environment i. Each use
-        # folds for itself, so that a step without randomness or resets costs no threefry: at few environments one call
-        # is a third of the step.
+        # Folded into the key: 0 steps, 1 refreshes the pool, 2 + i restarts environment i. Each use folds for itself:
+        # a step without randomness or resets then costs no threefry, of which one call is a third of a small step.
         envs, step = self.env.step_many(jax.random.fold_in(key, 0), state.envs, action)
-        ended, current = step.terminated | step.truncated, (envs, step.obs)
-        if state.pool is None:
-            (envs, obs), pool = self._fresh(key, ended, current), None
-        else:
-            # Drawing after refreshing, not before, lets the compiler update the pool in place.
-            pool = self._refresh(jax.random.fold_in(key, 1), state.pool)
-            draw = jax.random.bits(jax.random.fold_in(key, 2), ended.shape) % self.pool_size
-            envs, obs = _select(ended, jax.tree.map(lambda leaf: leaf[draw], pool.levels), current)
+        # Refreshing before drawing, not after, lets the compiler update the pool in place.
+        pool = None if state.pool is None else self._refresh(jax.random.fold_in(key, 1), state.pool)
+
+        def levels(index: Array) -> Levels:
+            keys = jax.vmap(jax.random.fold_in, (None, 0))(key, 2 + index)
+            if pool is None:
+                return self.env.reset_many(keys)
+            draw = jax.vmap(jax.random.bits)(keys) % self.pool_size
+            return jax.tree.map(lambda leaf: leaf[draw], pool.levels)
+
+        envs, obs = _restart(levels, step.terminated | step.truncated, (envs, step.obs))
         return VecState(envs, pool), obs, step
 
     def facts(self, state: VecState) -> dict[str, Array]:
         """The facts `[N, ...]` of the observation to act on next."""
         return self.env.facts_many(state.envs)
 
-    def _fresh(self, key: Array, ended: Array, current: Levels) -> Levels:
-        """`current` with levels of their own where `ended`, built for those alone."""
-
-        def levels(index: Array) -> Levels:
-            return self.env.reset_many(jax.vmap(jax.random.fold_in, (None, 0))(key, 3 + index))
-
-        if self.num_envs <= _CHUNK:
-            everyone = jnp.arange(self.num_envs)
-            return _branch(ended.any(), lambda current: _select(ended, levels(everyone), current), current)
-
-        padded = -(-self.num_envs // _CHUNK) * _CHUNK
-        places = jnp.nonzero(ended, size=padded, fill_value=self.num_envs)[0]
-        count = ended.sum()
-
-        def restart_chunk(carry: tuple[Array, Levels]) -> tuple[Array, Levels]:
-            done, current = carry
-            index = lax.dynamic_slice(places, (done,), (_CHUNK,))
-            # The last chunk is filled up with index N, which is out of bounds: what is built for it is dropped.
-            return done + _CHUNK, jax.tree.map(
-                lambda old, new: old.at[index].set(new, mode="drop"), current, levels(index)
-            )
-
-        return lax.while_loop(lambda carry: carry[0] < count, restart_chunk, (jnp.int32(0), current))[1]
+    def _refresh_plan(self) -> tuple[int, int]:
+        """How many levels to replace, and every how many steps: whole fractions of the pool, at least a chunk."""
+        for batch in range(_CHUNK, self.pool_size, _CHUNK):
+            if self.pool_size % batch == 0 and batch * self.pool_refresh >= self.num_envs:
+                return batch, batch * self.pool_refresh // self.num_envs
+        return self.pool_size, max(self.pool_size * self.pool_refresh // self.num_envs, 1)
 
     def _refresh(self, key: Array, pool: Pool) -> Pool:
         """Replaces the oldest levels, a batch at a time, whenever enough steps have passed for one."""
-        batch = min(max(_CHUNK, self.num_envs // _STEPS_PER_LEVEL), self.pool_size)
-        period = max(batch * _STEPS_PER_LEVEL // self.num_envs, 1)
-        batches = -(-self.pool_size // batch)
-        clock = (pool.clock + 1) % (period * batches)
-
+        batch, period = self._refresh_plan()
+        clock = (pool.clock + 1) % (period * self.pool_size // batch)
         start = clock // period * batch
         oldest = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, start, batch), pool.levels)
         # The branch carries the slice alone: were it to carry the pool, each step would copy it.
@@ -147,6 +131,30 @@ class VecEnv:
             lambda leaf, new: lax.dynamic_update_slice_in_dim(leaf, new, start, 0), pool.levels, newest
         )
         return Pool(levels, clock)
+
+
+def _restart(levels: Callable[[Array], Levels], ended: Array, current: Levels) -> Levels:
+    """`current` with `levels(indices)` where `ended` `[N]`, computed for few more than the ended."""
+    num_envs = ended.shape[0]
+    everyone = jnp.arange(num_envs)
+
+    def restart_all(current: Levels) -> Levels:
+        return _select(ended, levels(everyone), current)
+
+    def restart_chunks(current: Levels) -> Levels:
+        # Filled up to whole chunks with index N, which is out of bounds: what is built for it is dropped.
+        places = jnp.nonzero(ended, size=-(-num_envs // _CHUNK) * _CHUNK, fill_value=num_envs)[0]
+        count = ended.sum()
+
+        def restart_chunk(carry: tuple[Array, Levels]) -> tuple[Array, Levels]:
+            done, current = carry
+            index = lax.dynamic_slice(places, (done,), (_CHUNK,))
+            put = functools.partial(jax.tree.map, lambda old, new: old.at[index].set(new, mode="drop"))
+            return done + _CHUNK, put(current, levels(index))
+
+        return lax.while_loop(lambda carry: carry[0] < count, restart_chunk, (jnp.int32(0), current))[1]
+
+    return _branch(ended.any(), restart_all if num_envs <= _CHUNK else restart_chunks, current)
 
 
 def _branch(condition: Array, function: Callable[[Any], Any], operand: Any) -> Any:
