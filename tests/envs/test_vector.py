@@ -275,6 +275,7 @@ def test_draws_are_uniform_over_the_pool():
 def test_each_seed_has_its_own_pool_and_environments_their_own_levels():
     vec_env = VecEnv(Walk(), 8, "pool", pool_size=16)
     state, _ = jax.vmap(vec_env.init)(jax.random.split(jax.random.key(0), 4))
+    assert state.pool is not None
     serials = np.concatenate([state.pool.levels[0].serial.ravel(), state.envs.serial.ravel()])
     assert len(as_set(serials)) == 4 * (16 + 8)
 
