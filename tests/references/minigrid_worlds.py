@@ -12,7 +12,14 @@ from minigrid.core.world_object import Ball, Box, Door, Floor, Goal, Key, Lava, 
 from minigrid.minigrid_env import MiniGridEnv
 
 from envs.minigrid import MiniGrid
-from envs.minigrid.core import DROP, FORWARD, PICKUP, TOGGLE
+from envs.minigrid.core import DROP, FORWARD, LEFT, PICKUP, RIGHT, TOGGLE
+
+
+ODDS = {
+    **{"wall": 0.1, "floor": 0.1, "open": 0.1, "closed": 0.1, "locked": 0.1},
+    **{"key": 0.15, "ball": 0.05, "box": 0.2, "goal": 0.05, "lava": 0.05},
+}
+"""How often a random thing is what."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,8 +78,8 @@ class FaramaWorld(MiniGridEnv):
 
 
 def random_world(ours: World, rng: np.random.Generator) -> FaramaWorld:
-    """A room with 10 to 60 % of the cells holding anything that MiniGrid knows; the agent may carry a thing."""
-    density = rng.uniform(0.1, 0.6)
+    """A room with 10 to 50 % of the cells holding anything that MiniGrid knows; the agent may carry a thing."""
+    density = rng.uniform(0.1, 0.5)
     cells = [(x, y) for x in range(1, ours.width - 1) for y in range(1, ours.height - 1)]
     things = {cell: random_thing(rng) for cell in cells if rng.random() < density}
     free = [cell for cell in cells if cell not in things or things[cell].can_overlap()]
@@ -86,19 +93,21 @@ def random_world(ours: World, rng: np.random.Generator) -> FaramaWorld:
 
 
 def meddle(world: MiniGridEnv, rng: np.random.Generator) -> int:
-    """Random actions, half of the time one that could change the cell ahead."""
+    """Random actions that mostly do something: walk where one can, meddle with things, turn away from walls."""
     held, front = world.carrying is not None, world.grid.get(*world.front_pos)
-    if rng.random() < 0.5:
-        if front is None:
-            return DROP if held and rng.random() < 0.5 else FORWARD
-        return int(rng.choice([PICKUP, DROP, TOGGLE, FORWARD], p=[0.3, 0.2, 0.4, 0.1]))
-    return int(rng.choice(7, p=np.array([3, 3, 4, 1, 1, 1, 1]) / 14))
+    if rng.random() < 0.15:
+        return int(rng.integers(7))
+    if front is None:
+        return int(rng.choice([FORWARD, LEFT, RIGHT, DROP if held else FORWARD], p=[0.5, 0.15, 0.15, 0.2]))
+    if front.type == "wall":
+        return int(rng.choice([LEFT, RIGHT]))
+    return int(rng.choice([FORWARD, LEFT, PICKUP, DROP, TOGGLE], p=[0.3, 0.1, 0.25, 0.1, 0.25]))
 
 
 def random_thing(rng: np.random.Generator, boxed: bool = False):
     """Any object, mostly red or blue ones; a box holds nothing or any object but a box with something in it."""
     colour = str(rng.choice(["red", "blue", *COLOR_NAMES], p=[0.35, 0.35, *[0.05] * 6]))
-    kind = rng.choice(["wall", "floor", "open", "closed", "locked", "key", "ball", "box", "goal", "lava"])
+    kind = rng.choice(list(ODDS), p=list(ODDS.values()))
     if kind == "box":
         return Box(colour, None if boxed or rng.random() < 0.4 else random_thing(rng, boxed=True))
     makers: dict[str, Callable[[], WorldObj]] = {
