@@ -43,9 +43,8 @@ def test_steps_like_farama_at_length(name, capsys):
     assert image + sum(outcome) + sum(wrong.values()) == 0
 
 
-@pytest.mark.parametrize("name", ["MiniGrid-Empty-5x5-v0", "MiniGrid-DoorKey-5x5-v0"])
-def test_success_at_the_time_limit_sets_both_flags(name):
-    farama, env = make_farama(name), IDS[name]()
+def test_success_at_the_time_limit_sets_both_flags():
+    farama, env = make_farama("MiniGrid-DoorKey-5x5-v0"), IDS["MiniGrid-DoorKey-5x5-v0"]()
     farama.reset(seed=0)
     farama.agent_pos, farama.agent_dir, farama.step_count = (3, 2), 1, farama.max_steps - 1
     state, _ = import_state(farama, env)

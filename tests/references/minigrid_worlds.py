@@ -14,7 +14,6 @@ from minigrid.minigrid_env import MiniGridEnv
 from envs.minigrid import MiniGrid
 from envs.minigrid.core import DROP, FORWARD, LEFT, PICKUP, RIGHT, TOGGLE
 
-
 ODDS = {
     **{"wall": 0.1, "floor": 0.1, "open": 0.1, "closed": 0.1, "locked": 0.1},
     **{"key": 0.15, "ball": 0.05, "box": 0.2, "goal": 0.05, "lava": 0.05},
