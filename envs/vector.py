@@ -15,7 +15,8 @@ from jaxrew.types import EnvSpec, Step, unknown
 RESETS = ("fresh", "pool")
 
 # Levels are built this many at a time. Fewer waste the width of the processor's vector units, more build levels that
-# nobody asked for: on two CPU cores 16 is best, or close to it, from 64 to 1,024 environments.
+# nobody asked for: on two CPU cores 16 is best, or close to it, from 64 to 1,024 environments. Up to 16 environments
+# are restarted as a whole, which saves looking up which of them ended.
 _CHUNK = 16
 
 Levels = tuple[State, Array]
@@ -49,7 +50,8 @@ class VecEnv:
         But a level stays for up to `pool_size * pool_refresh` environment steps and is played `pool_refresh / episode
         length` times on average, so episodes near in time are not independent: novelty measured across episodes
         (counts, a curiosity network's loss) wears off sooner than it should. It pays where levels are dear to build
-        and episodes short. Every seed has its own pool.
+        and episodes short; on CartPole it costs more than it saves, on DoorKey about as much. Every seed has its own
+        pool.
       pool_size: levels in the pool, a multiple of 16.
       pool_refresh: one level is replaced at least every so many environment steps, summed over all N.
     """
