@@ -147,8 +147,8 @@ class Bonus(RewardModule, kw_only=True):
         reward, whose discount and episodes then apply; scale it there with `0.005 * module`.
     """
 
-    gamma: Scalar = 0.99
-    coef: Scalar = 1.0
+    gamma: float = 0.99
+    coef: float = 1.0
     stream: str | None = static(None)
     episodic: bool | None = static(None)
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxrew.rewards.base import Component, Context, Metrics, RewardModule, Rewards, Scalar, State
+from jaxrew.rewards.base import Component, Context, Metrics, RewardModule, Rewards, State
 from jaxrew.types import EnvSpec, Stream, Transition
 
 
@@ -247,7 +247,7 @@ class Wrapper(Composite):
 class Scale(Wrapper):
     """`scale * module`: the reward itself times `scale`, a leaf. Around a potential it scales the potential."""
 
-    scale: Scalar
+    scale: float
 
     def components(
         self, state: State, batch: Transition, ctx: Context, weight: Array

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from jaxrew.rewards.base import Bonus, Context, Metrics, Rewards, Scalar
-from jaxrew.rewards.tables import EpisodeCounts, Slots, count_visits, num_states, state_number
+from jaxrew.rewards.base import Bonus, Context, Metrics, Rewards
+from jaxrew.rewards.tables import EpisodeCounts, Slots, count_visits, countable, num_states, state_number
 from jaxrew.types import EnvSpec, Transition, static, unknown
 
 
@@ -39,8 +39,8 @@ class Counts(Bonus, kw_only=True):
       episodic: of the stream; by default True with scope "episode".
     """
 
-    beta: Scalar = 1.0
-    power: Scalar = 0.5
+    beta: float = 1.0
+    power: float = 0.5
     facts: tuple[str, ...] = static(())
     action: bool = static(False)
     scope: str = static("global")
@@ -63,8 +63,8 @@ class Counts(Bonus, kw_only=True):
         if self.capacity < 1:
             raise ValueError(f"capacity = {self.capacity} must be at least 1; 65536 is the default")
         if not self.facts and spec.position is None:
-            names = [fact.name for fact in spec.facts]
-            raise ValueError(f"{spec.name} has no position to count; give Counts(facts=...) out of {names}")
+            choices = countable(spec) or "integer ones, of which there are none"
+            raise ValueError(f"{spec.name} has no position to count; give Counts facts out of {choices}")
         num_states(spec, self._facts(spec), self.action)
         cells = self._size(spec) * num_envs
         if self.scope == "episode" and cells >= 2**31:

@@ -5,11 +5,12 @@ from typing import NamedTuple
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
 
 from jaxrew.networks import MLP, orthogonal_dense
-from jaxrew.rewards.base import Bonus, Context, Metrics, Rewards, Scalar, feature_shape
+from jaxrew.rewards.base import Bonus, Context, Metrics, Rewards, feature_shape
 from jaxrew.training.normalise import (
     Moments,
     ReturnFilter,
@@ -70,8 +71,8 @@ class RND(Bonus, kw_only=True):
       warm_steps: steps of random play per environment before training.
     """
 
-    learning_rate: Scalar = 1e-4
-    clip: Scalar = 5.0
+    learning_rate: float = 1e-4
+    clip: float = 5.0
     encoder: nn.Module | None = static(None)
     hidden: tuple[int, ...] = static((64, 64))
     embedding: int = static(64)
@@ -148,13 +149,22 @@ class RND(Bonus, kw_only=True):
         return Embedding(encoder, (), self.embedding), Embedding(encoder, self.hidden, self.embedding)
 
     def _kept_rows(self, batch: Transition, key: Array) -> Array:
-        """Random rows of the flattened batch, none twice, `[minibatches, rows]`."""
+        """Rows of the flattened batch, none twice, `[minibatches, rows]`.
+
+        The batch is cut into as many even strata as rows are kept and one row drawn from each, which needs no sort. Of
+        every `minibatches` neighbours, each minibatch then gets one, at random.
+        """
         total, num_envs = batch.reward.size, batch.reward.shape[-1]
         keep = min(1.0, 32 / num_envs) if self.keep is None else self.keep
         kept = max(1, round(keep * total))
         minibatches = min(self.minibatches, kept)
-        rows = jax.random.permutation(key, total)[: kept // minibatches * minibatches]
-        return rows.reshape(minibatches, -1)
+        kept -= kept % minibatches
+        row_key, deal_key = jax.random.split(key)
+        edges = np.arange(kept + 1) * total // kept
+        rows = edges[:-1] + jnp.floor(jax.random.uniform(row_key, (kept,)) * np.diff(edges)).astype(jnp.int32)
+        first = jax.random.randint(deal_key, (kept // minibatches, 1), 0, minibatches)
+        deal = (first + jnp.arange(minibatches)) % minibatches
+        return jnp.take_along_axis(rows.reshape(-1, minibatches), deal, axis=1).T
 
 
 def embed(network: nn.Module, params: PyTree, inputs: Array) -> Array:

@@ -19,17 +19,21 @@ PROBES = 32
 """How far from its home a number may lie in a table; past that it finds no slot."""
 
 
+def countable(spec: EnvSpec) -> list[str]:
+    """The names of the facts that a table can be indexed with: integers (or bools) with finite bounds."""
+    return [f.name for f in spec.facts if np.dtype(f.dtype).kind in "iub" and np.isfinite([f.low, f.high]).all()]
+
+
 def num_states(spec: EnvSpec, names: tuple[str, ...], action: bool = False) -> int:
     """How many values the named facts (and the action) can take together.
 
     Raises ValueError when a fact is unknown, not an integer or unbounded, or when there are too many values.
     """
-    countable = [fact.name for fact in spec.facts if _is_countable(fact)]
+    choices = countable(spec)
     for name in names:
-        if not _is_countable(spec.fact(name)):
-            raise ValueError(
-                f"{unknown('integer fact with finite bounds', name, countable)}; those of {spec.name} are {countable}"
-            )
+        if spec.fact(name).name not in choices:
+            hint = unknown("integer fact with finite bounds", name, choices)
+            raise ValueError(f"{hint}; those of {spec.name} are {choices}")
     radices = [_radix(spec.fact(name)) ** int(np.prod(spec.fact(name).shape)) for name in names]
     if action:
         if not isinstance(spec.action_space, Discrete):
@@ -61,18 +65,14 @@ def _radix(fact: Fact) -> int:
     return int(fact.high) - int(fact.low) + 1
 
 
-def _is_countable(fact: Fact) -> bool:
-    return np.dtype(fact.dtype).kind in "iub" and bool(np.isfinite([fact.low, fact.high]).all())
-
-
 class Slots(NamedTuple):
-    """Which number holds each slot, uint32 `[capacity]`, `NO_STATE` where free; empty where a number is its slot."""
+    """Which number holds each slot, uint32 `[capacity]`, `NO_STATE` where free; None where a number is its slot."""
 
-    numbers: Array
+    numbers: Array | None
 
     @classmethod
     def init(cls, size: int, capacity: int) -> "Slots":
-        return cls(jnp.full(capacity if size > capacity else 0, NO_STATE, jnp.uint32))
+        return cls(jnp.full(capacity, NO_STATE, jnp.uint32) if size > capacity else None)
 
     def find(self, numbers: Array, size: int, add: bool) -> tuple[Array, "Slots"]:
         """The slot of every state number, int32, past the end of a table for those with none.
@@ -82,7 +82,7 @@ class Slots(NamedTuple):
           size: of the table (or of the range of numbers where these are the slots).
           add: whether numbers not seen before are given free slots.
         """
-        if not self.numbers.size:
+        if self.numbers is None:
             return jnp.minimum(numbers, jnp.uint32(size)).astype(jnp.int32), self
         home = _hash(numbers) % jnp.uint32(size)
 

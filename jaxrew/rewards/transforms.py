@@ -46,8 +46,8 @@ class Transform(struct.PyTreeNode):
 class Clip(Transform):
     """min(max(r, low), high)."""
 
-    low: Scalar
-    high: Scalar
+    low: float
+    high: float
 
     def validate(self) -> None:
         if not np.all(np.asarray(self.low) <= np.asarray(self.high)):
@@ -194,9 +194,9 @@ class Anneal(Wrapper):
     keeps the optimal policy; annealing the difference would not (Devlin and Kudenko, 2012).
     """
 
-    start: Scalar = 1.0
-    end: Scalar = 0.0
-    over: Scalar = 1.0
+    start: float = 1.0
+    end: float = 0.0
+    over: float = 1.0
 
     @property
     def recomputable(self) -> bool:

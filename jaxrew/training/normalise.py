@@ -31,7 +31,10 @@ def update_moments(moments: Moments, samples: Array) -> Moments:
     """
     axes = tuple(range(samples.ndim - moments.mean.ndim))
     batch_count = jnp.asarray(samples.size // max(moments.mean.size, 1), jnp.float32)
-    batch_mean, batch_var = samples.mean(axes), samples.var(axes)
+    # One pass over the batch, not two. Relative to one of its samples, mean square minus squared mean loses no digits.
+    origin = samples[(0,) * len(axes)]
+    offset, square = (samples - origin).mean(axes), jnp.square(samples - origin).mean(axes)
+    batch_mean, batch_var = origin + offset, jnp.maximum(square - jnp.square(offset), 0.0)
     count = moments.count + batch_count
     delta = batch_mean - moments.mean
     share = batch_count / count
