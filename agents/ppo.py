@@ -177,14 +177,15 @@ class PPO(struct.PyTreeNode):
             features = spec.to_features(obs)
             if self.normalize_obs:
                 features = whiten(state.obs_moments, features, clip=10.0)
-            return self._network(spec, reward).apply(params, features)
+            logits, values = self._network(spec, reward).apply(params, features)
+            return logits, values
 
         def act(obs: Array, noise: Array) -> tuple[Array, dict[str, Array]]:
             logits, values = apply(state.params, obs)
             action = jnp.argmax(logits + noise, axis=-1)  # Gumbel-max: a sample of the softmax
             return action, {"log_prob": log_probability(logits, action), "values": values, "logits": logits}
 
-        gumbel = jax.random.gumbel(noise_key, (self.num_steps, self.num_envs, spec.action_space.n))
+        gumbel = jax.random.gumbel(noise_key, (self.num_steps, self.num_envs, num_actions(spec)))
         collector, batch, metrics = rollout(env, act, state.collector, rollout_key, gumbel, self.num_steps, state.step)
         rewards, reward_state, reward_metrics = score(reward, state.reward_state, batch, ctx)
         task_reward, return_moments, discounted_return = self._scaled_task_reward(state, batch)
@@ -298,9 +299,9 @@ class PPO(struct.PyTreeNode):
             )
             encoder = MLP(self.hidden_sizes, feature_ndim=feature_ndim)
         names = tuple(stream.name for stream in self.streams(reward))
-        return ActorCritic(spec.action_space.n, names, encoder, self.shared_torso)
+        return ActorCritic(num_actions(spec), names, encoder, self.shared_torso)
 
-    def _optimizer(self, learning_rate: float) -> optax.GradientTransformation:
+    def _optimizer(self, learning_rate: float | Array) -> optax.GradientTransformation:
         return optax.chain(
             optax.clip_by_global_norm(self.max_grad_norm),
             optax.scale_by_adam(eps=self.adam_eps),
@@ -343,6 +344,12 @@ class PPO(struct.PyTreeNode):
         carry, returns = jax.lax.scan(accumulate, state.discounted_return, (batch.reward, batch.ended))
         moments = update_moments(state.return_moments, returns)
         return batch.reward / jnp.sqrt(moments.var + 1e-8), moments, carry
+
+
+def num_actions(spec: EnvSpec) -> int:
+    """A, the number of discrete actions."""
+    assert isinstance(spec.action_space, Discrete)
+    return spec.action_space.n
 
 
 def log_probability(logits: Array, action: Array) -> Array:

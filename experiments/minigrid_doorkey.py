@@ -12,6 +12,7 @@ from agents.ppo import PPO
 from experiments import launch
 from jaxrew.analysis import learning_curves, table
 from jaxrew.rewards import RND, Counts
+from jaxrew.types import unknown
 
 
 @dataclasses.dataclass
@@ -22,10 +23,16 @@ class Config:
     rewards: tuple[str, ...] = ("none", "rnd", "counts")
     """Which of none, rnd and counts to compare."""
     agent: PPO = dataclasses.field(
-        default_factory=lambda: PPO(num_envs=32, num_steps=64, learning_rate=1e-3, anneal_learning_rate=False)
+        default_factory=lambda: PPO(
+            num_envs=32, num_steps=64, num_minibatches=8, learning_rate=1e-3, anneal_learning_rate=False
+        )
     )
     rnd: RND = dataclasses.field(default_factory=lambda: RND(coef=0.1))
-    counts: Counts = dataclasses.field(default_factory=lambda: Counts(beta=0.005, scope="episode", stream="task"))
+    counts: Counts = dataclasses.field(
+        default_factory=lambda: Counts(
+            facts=("agent_pos", "carrying", "door_state"), beta=0.01, power=1.0, scope="episode", stream="task"
+        )
+    )
     seeds: int = 10
     steps: int = 400_000
     """Frames of one seed."""
@@ -49,7 +56,7 @@ def main(config: Config) -> None:
     runs = {}
     for name in config.rewards:
         if name not in choices:
-            raise ValueError(jaxrew.types.unknown("reward", name, choices))
+            raise ValueError(unknown("reward", name, choices))
         runs[name] = jaxrew.train(
             config.agent,
             env,

@@ -72,8 +72,8 @@ def bench(what: Bench) -> None:
 def main(args: list[str] | None = None) -> None:
     """Runs the command line; bad input ends with its one sentence and status 2."""
     app = tyro.extras.SubcommandApp()
-    app.command(bench, name="bench")
-    app.command(version, name="version")
+    app.command(name="bench")(bench)
+    app.command(name="version")(version)
     try:
         app.cli(args=args, prog="jaxrew", config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes))
     except (ValueError, OSError) as error:

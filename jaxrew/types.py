@@ -9,7 +9,6 @@ import difflib
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -143,8 +142,8 @@ class Stream:
     One value head exists per stream name; `"task"` is the environment's reward (and shaping).
     """
 
-    gamma: chex.Numeric
-    coef: chex.Numeric = 1.0
+    gamma: float
+    coef: float = 1.0
     name: str = struct.field(pytree_node=False, default="task")
     episodic: bool = struct.field(pytree_node=False, default=True)
 

@@ -13,7 +13,7 @@ State = Any
 Rewards = dict[str, Array]
 Metrics = dict[str, Array]
 Scalar = float | Array
-"""A float leaf: a Python float until a module is cast to arrays."""
+"""A float leaf inside the program. Fields are annotated `float`, which is what users and command lines write."""
 
 
 class Context(NamedTuple):
@@ -26,7 +26,7 @@ class Context(NamedTuple):
     key: Array
     step: Array
     total_steps: Array
-    task_gamma: Array
+    task_gamma: Scalar
     spec: EnvSpec
 
 
@@ -116,7 +116,7 @@ class RewardModule(struct.PyTreeNode):
         """One round of learning, and the module's metrics (scalars), those of the last `reward` included."""
         return state, {}
 
-    def __rmul__(self, scale: Scalar) -> "RewardModule":
+    def __rmul__(self, scale: float) -> "RewardModule":
         from jaxrew.rewards.compose import Scale
 
         return Scale(self, scale)

@@ -47,9 +47,7 @@ class Program(NamedTuple):
     mesh: Mesh
 
 
-def make_program(
-    env: "VecEnv", num_lanes: int, mode: str = "auto", devices: Sequence[jax.Device] | None = None
-) -> Program:
+def make_program(env: "VecEnv", num_lanes: int, mode: str = "auto", devices: Sequence[Any] | None = None) -> Program:
     """Chooses how lanes run: mode "auto" is "map" on CPU and "vmap" elsewhere, on `devices` (by default all local)."""
     devices = (devices or jax.local_devices())[:num_lanes]
     if mode == "auto":

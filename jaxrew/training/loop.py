@@ -2,13 +2,14 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxrew.training.evaluate import evaluate
-from jaxrew.training.lanes import Lane, Program, Settings, init_lanes, place, run_chunk
+from jaxrew.training.lanes import Program, Settings, init_lanes, place, run_chunk
 from jaxrew.types import PyTree
 
 CHUNK_CAPACITY = 64
@@ -50,7 +51,7 @@ class Loop:
     steps: int
     eval_every: int | None
     eval_episodes: int
-    lanes: Lane | None = None
+    lanes: Any = None
     done: int = 0
 
     @property
@@ -67,13 +68,15 @@ class Loop:
         self.lanes = init_lanes(self.program, self.settings, self.keys)
         for path, leaf in jax.tree_util.tree_leaves_with_path(self.lanes):
             if not leaf.size:  # XLA's partitioner crashes the process on these (jaxlib 0.11.2)
-                raise ValueError(f"state{jax.tree_util.keystr(path)} is an empty array; use None where there is nothing")
+                raise ValueError(
+                    f"state{jax.tree_util.keystr(path)} is an empty array; use None where there is nothing"
+                )
 
     def launch(self, count: int) -> Chunk:
         """Starts the next chunk of at most `count` updates, cut at the next evaluation, without waiting for it."""
         first, last = self.done, min(self.done + min(count, CHUNK_CAPACITY), self.num_updates)
         if self.eval_every is not None:
-            last = min(last, self._next_evaluation(first))
+            last = min(last, self._next_evaluation(first, self.eval_every))
         self.lanes, rows = run_chunk(
             self.program,
             self.settings,
@@ -83,7 +86,7 @@ class Loop:
             CHUNK_CAPACITY,
         )
         self.done = last
-        due = self.eval_every is not None and (last == self._next_evaluation(first) or last == self.num_updates)
+        due = self.eval_every is not None and last in (self._next_evaluation(first, self.eval_every), self.num_updates)
         return Chunk(first, last - first, rows, self._evaluate() if due else None)
 
     def collect(self, chunk: Chunk) -> Metrics:
@@ -113,9 +116,9 @@ class Loop:
         )
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((len(self.seeds), *leaf.shape[1:]), leaf.dtype), padded)
 
-    def _next_evaluation(self, updates: int) -> int:
-        """The first number of updates above `updates` whose frames reach a multiple of `eval_every`."""
-        target = (self.frames(updates) // self.eval_every + 1) * self.eval_every
+    def _next_evaluation(self, updates: int, every: int) -> int:
+        """The first number of updates above `updates` whose frames reach a multiple of `every`."""
+        target = (self.frames(updates) // every + 1) * every
         return math.ceil((target - self.warm_frames) / self.frames_per_update)
 
     def _evaluate(self) -> jax.Array:

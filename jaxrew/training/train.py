@@ -76,7 +76,7 @@ def train(
     """
     reward = NoReward() if reward is None else reward
     seeds = _check_seeds(seeds)
-    vec_env = env if hasattr(env, "num_envs") else env.vectorise(agent.num_envs)
+    vec_env = _vectorised(env, agent)
     _check_parts(agent, vec_env, reward)
     warm_frames, num_updates = _plan(agent, reward, steps)
     program = make_program(vec_env, len(seeds), lanes)
@@ -153,6 +153,10 @@ def _check_seeds(seeds: int | Sequence[int]) -> list[int]:
     if outside:
         raise ValueError(f"seed {outside[0]} is outside 0 .. 2**32 - 1")
     return values
+
+
+def _vectorised(env: Any, agent: Any) -> "VecEnv":
+    return env if hasattr(env, "num_envs") else env.vectorise(agent.num_envs)
 
 
 def _check_parts(agent: Any, env: "VecEnv", reward: Any) -> None:

@@ -21,9 +21,10 @@ def random_batch(rng, end_rate=0.2, num_steps=T):
     shape = (num_steps, N)
     obs = rng.normal(size=(num_steps, N, 2)).astype(np.float32)
     next_obs = rng.normal(size=(num_steps, N, 2)).astype(np.float32)
-    flags = [jnp.asarray(rng.random(shape) < end_rate) for _ in range(2)]
+    terminated, truncated = (jnp.asarray(rng.random(shape) < end_rate) for _ in range(2))
     reward = jnp.asarray(rng.normal(size=shape), jnp.float32)
-    return Transition(jnp.asarray(obs), jnp.zeros(shape, jnp.int32), reward, jnp.asarray(next_obs), *flags, {}, {})
+    action = jnp.zeros(shape, jnp.int32)
+    return Transition(jnp.asarray(obs), action, reward, jnp.asarray(next_obs), terminated, truncated, {}, {})
 
 
 def test_intrinsic_reward_reaches_the_advantage_before_gae():

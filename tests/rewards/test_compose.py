@@ -36,6 +36,10 @@ class Noise(Bonus, kw_only=True):
 PARTS = (Noise(), Counts(), Counts(stream="task", scope="episode"), 0.5 * Potential(warmth))
 
 
+class Hum(Noise, kw_only=True):
+    """The same under another label."""
+
+
 def run(module, batches):
     """Rewards of every rollout, the last state and the last metrics."""
     state, rewards, metrics = started(module), [], {}
@@ -48,24 +52,24 @@ def run(module, batches):
 
 
 def test_sum_adds_stream_by_stream():
-    batches = list(rollouts(0, num_rollouts=2))
-    together, _, _ = run(Sum(*PARTS), batches)
-    _, counts, visits, potential = (run(part, batches)[0] for part in PARTS)
-    for k in range(2):
-        assert set(together[k]) == {"noise", "counts", "task"}
-        np.testing.assert_array_equal(together[k]["counts"], counts[k]["counts"])
-        np.testing.assert_allclose(together[k]["task"], visits[k]["task"] + potential[k]["task"], rtol=1e-6, atol=1e-6)
+    batch = next(rollouts(0))
+    together, counts, visits, potential = (
+        scored(module, started(module), batch)[0] for module in (Sum(*PARTS), *PARTS[1:])
+    )
+    assert set(together) == {"noise", "counts", "task"}
+    np.testing.assert_array_equal(together["counts"], counts["counts"])
+    np.testing.assert_allclose(together["task"], visits["task"] + potential["task"], rtol=1e-6, atol=1e-6)
 
 
 def test_the_order_is_irrelevant_to_the_last_bit():
+    """Keys, and sums of three floats, would depend on it."""
     batches = list(rollouts(0, num_rollouts=2))
-    parts = (*PARTS, Counts(stream="other"), 2.0 * Counts(stream="task", power=1.0, facts=("level",), action=True))
-    labelled = (parts[0], parts[4], parts[5], parts[3])
-    rewards, _, metrics = run(Sum(*labelled), batches)
-    swapped, _, swapped_metrics = run(Sum(*labelled[::-1]), batches)
-    nested, _, _ = run(Sum(labelled[2], Sum(labelled[1]), labelled[0], labelled[3]), batches)
-    chex.assert_trees_all_equal(rewards, swapped, nested)
-    assert set(metrics) == set(swapped_metrics)
+    noise, hum, potential, counts = Noise(), Hum(stream="task"), 0.3 * Potential(warmth), 0.7 * Counts(stream="task")
+    rewards, _, metrics = run(Sum(noise, hum, potential, counts), batches)
+    swapped, _, swapped_metrics = run(Sum(counts, potential, hum, noise), batches)
+    chex.assert_trees_all_equal((rewards, metrics), (swapped, swapped_metrics))
+    nested = Sum(counts, hum, Sum(potential, noise))
+    np.testing.assert_array_equal(scored(nested, started(nested), batches[0])[0]["task"], rewards[0]["task"])
 
 
 def test_streams_are_merged_by_name_and_must_agree():

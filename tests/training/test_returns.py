@@ -18,9 +18,8 @@ def test_equals_sums_on_random_flags(episodic, end_rate):
     rewards, values, next_values = (rng.normal(size=shape).astype(np.float32) for _ in range(3))
     terminated, truncated = (rng.random(shape) < end_rate for _ in range(2))
     expected = gae_by_sums(rewards, values, next_values, terminated, truncated, 0.97, 0.9, episodic)
-    advantages, targets = gae(
-        *map(jnp.asarray, (rewards, values, next_values, terminated, truncated)), 0.97, 0.9, episodic
-    )
+    arrays = [jnp.asarray(x) for x in (rewards, values, next_values, terminated, truncated)]
+    advantages, targets = gae(*arrays, gamma=0.97, lam=0.9, episodic=episodic)
     np.testing.assert_allclose(advantages, expected, atol=1e-5)
     np.testing.assert_allclose(targets, expected + values, atol=1e-5)
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,12 +19,13 @@ from agents.ppo import PPO
 from jaxrew.rewards import RND, Counts, Potential, RewardModule
 from jaxrew.training.run import RunFolder
 from tests.training import interrupted
+from tests.training.test_lanes import compilations
 
 TINY = interrupted.AGENT
 CARTPOLE = envs.make("CartPole-v1")
 
 
-def quick(agent=TINY, env=CARTPOLE, reward=None, **options):
+def quick(agent=TINY, env: Any = CARTPOLE, reward: Any = None, **options):
     return jaxrew.train(agent, env, reward, **({"seeds": 2, "steps": 640, "progress": False} | options))
 
 
@@ -33,7 +35,9 @@ def unbroken(tmp_path_factory):
 
 
 def final_leaves(run_dir):
-    return RunFolder(Path(run_dir)).latest_checkpoint().leaves
+    checkpoint = RunFolder(Path(run_dir)).latest_checkpoint()
+    assert checkpoint is not None
+    return checkpoint.leaves
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
@@ -126,12 +130,10 @@ def test_all_seeds_nan_names_the_module_and_writes_nothing(tmp_path):
 
 def test_memory_does_not_grow_with_steps():
     """The compiled program is the same for 1x and 10x steps, and so are the bytes it asks for."""
-    from jaxrew.training.lanes import run_chunk
-
     quick(steps=640)
-    before = run_chunk._cache_size()
+    before = compilations()
     quick(steps=6400)
-    assert run_chunk._cache_size() == before
+    assert compilations() == before
 
 
 BAD_INPUT = {
