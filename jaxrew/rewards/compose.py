@@ -27,6 +27,7 @@ def score(module: RewardModule, state: State, batch: Transition, ctx: Context) -
     A NaN in a component makes `raw` and `scaled` of that label NaN and of no other, and every `share`.
     """
     components, state = module.components(state, batch, ctx, _ones(batch))
+    components = _in_order(components)
     coefs = {"task": 1.0} | {stream.name: stream.coef for stream in module.streams()}
     sizes = [
         jnp.float32(sum(abs(coefs[name]) * jnp.abs(reward).mean() for name, reward in part.paid.items()))
@@ -43,12 +44,17 @@ def score(module: RewardModule, state: State, batch: Transition, ctx: Context) -
 
 
 def total(components: Iterable[Component]) -> Rewards:
-    """What the components pay together; added in the order of their labels, so that the order given is irrelevant."""
+    """What the components pay together."""
     rewards: Rewards = {}
-    for part in sorted(components, key=lambda part: part.label):
+    for part in _in_order(components):
         for name, reward in part.paid.items():
             rewards[name] = rewards[name] + reward if name in rewards else reward
     return rewards
+
+
+def _in_order(components: Iterable[Component]) -> list[Component]:
+    """Components by label: sums of floats depend on the order of their terms, and must not on the order given."""
+    return sorted(components, key=lambda part: part.label)
 
 
 def _ones(batch: Transition) -> Array:
