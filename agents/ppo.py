@@ -173,12 +173,11 @@ class PPO(struct.PyTreeNode):
         key, rollout_key, noise_key, reward_key, shuffle_key = jax.random.split(state.key, 5)
         ctx = Context(reward_key, state.step, total_steps, self.gamma, spec)
 
-        def apply(params: PyTree, obs: Array) -> tuple[Array, Array]:
+        def apply(params: PyTree, obs: Array) -> Any:
             features = spec.to_features(obs)
             if self.normalize_obs:
                 features = whiten(state.obs_moments, features, clip=10.0)
-            logits, values = self._network(spec, reward).apply(params, features)
-            return logits, values
+            return self._network(spec, reward).apply(params, features)
 
         def act(obs: Array, noise: Array) -> tuple[Array, dict[str, Array]]:
             logits, values = apply(state.params, obs)

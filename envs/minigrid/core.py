@@ -142,15 +142,16 @@ class MiniGrid(Environment, abc.ABC):
         )
 
     def facts_many(self, state: GridState) -> dict[str, Array]:
-        front = at(state.grid, self._front_index(state))
+        front = c.unpack(at(state.grid, self._front_index(state))).astype(jnp.int32)
+        carrying = c.unpack(state.carrying).astype(jnp.int32)
         return {
             "agent_pos": self.position(state.agent),
             "direction": state.direction,
-            "front": c.object_code(front).astype(jnp.int32),
-            "front_colour": c.colour(front).astype(jnp.int32),
-            "front_state": c.state(front).astype(jnp.int32),
-            "carrying": c.object_code(state.carrying).astype(jnp.int32),
-            "carrying_colour": c.colour(state.carrying).astype(jnp.int32),
+            "front": front[:, 0],
+            "front_colour": front[:, 1],
+            "front_state": front[:, 2],
+            "carrying": carrying[:, 0],
+            "carrying_colour": carrying[:, 1],
             "step_count": state.step_count,
         }
 

@@ -80,14 +80,13 @@ class DoorKey(MiniGrid):
         )
 
     def facts_many(self, state: GridState) -> dict[str, Array]:
-        flat = state.grid.reshape(state.grid.shape[0], -1)
-        is_key = c.kind(flat) == c.KEY
-        is_door = c.object_code(flat) == c.DOOR
+        triples = c.unpack(state.grid.reshape(state.grid.shape[0], -1))
+        is_key, is_door = triples[..., 0] == c.KEY, triples[..., 0] == c.DOOR
         carried = state.carrying == YELLOW_KEY
         return {
             **super().facts_many(state),
             "key_pos": jnp.where(carried[:, None], -1, self.position(jnp.argmax(is_key, axis=1))),
             "door_pos": self.position(jnp.argmax(is_door, axis=1)),
-            "door_state": jnp.sum(jnp.where(is_door, c.state(flat), 0), axis=1, dtype=jnp.int32),
-            "goal_pos": jnp.full((flat.shape[0], 2), self.size - 2, jnp.int32),
+            "door_state": jnp.max(triples[..., 2], axis=1).astype(jnp.int32),
+            "goal_pos": jnp.full((is_key.shape[0], 2), self.size - 2, jnp.int32),
         }

@@ -63,7 +63,7 @@ class Loop:
         """Frames of one seed after so many updates."""
         return self.warm_frames + updates * self.frames_per_update
 
-    def start(self) -> None:
+    def start(self) -> Any:
         """Every lane as it is before training."""
         self.lanes = init_lanes(self.program, self.settings, self.keys)
         for path, leaf in jax.tree_util.tree_leaves_with_path(self.lanes):

@@ -101,9 +101,9 @@ def train(
     )
     kept = _restore(loop, folder)
     if loop.lanes is None:
-        loop.start()
+        fresh = loop.start()
         if init_from is not None:
-            loop.lanes = transfer(agent, loop.lanes, seeds, init_from)
+            loop.lanes = transfer(agent, fresh, seeds, init_from)
 
     label = label or f"{vec_env.spec.name} · {reward.label}"
     bar = Progress(loop.frames(num_updates), len(seeds), label, start_frames=loop.frames(loop.done), show=progress)
