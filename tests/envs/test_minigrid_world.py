@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from minigrid.core.constants import COLOR_NAMES
 from minigrid.core.grid import Grid
 from minigrid.core.world_object import Ball, Box, Door, Floor, Goal, Key, Lava, Wall
 
@@ -13,7 +14,7 @@ from envs.minigrid import import_state, unpack
 from envs.minigrid.core import DONE, DROP, FORWARD, LEFT, PICKUP, RIGHT, TOGGLE
 from envs.minigrid.view import pass_light, visible
 from tests.references.minigrid_replay import record, replay
-from tests.references.minigrid_worlds import FaramaWorld, OpenWorld, World, meddle, random_world
+from tests.references.minigrid_worlds import ODDS, FaramaWorld, OpenWorld, World, make_thing, meddle, random_world
 
 
 def fuzz(env, worlds, steps, seed):
@@ -149,9 +150,13 @@ def test_light_in_a_view_is_faramas(size):
         np.testing.assert_array_equal(seen, grid.process_vis((size // 2, size - 1)))
 
 
-def test_unpack_is_faramas_encoding():
-    env = World(height=9, width=9)
-    world = random_world(env, np.random.default_rng(5))
+def test_unpack_is_faramas_encoding_of_everything():
+    env = World(height=12, width=8)
+    things = {
+        (x + 1, y + 1): make_thing(kind, colour) for x, colour in enumerate(COLOR_NAMES) for y, kind in enumerate(ODDS)
+    }
+    world = FaramaWorld(env, things, position=(1, 2), direction=0)
+    assert len(things) == 60
     state, _ = import_state(world, env)
     np.testing.assert_array_equal(np.swapaxes(np.asarray(unpack(state.grid)), 0, 1), world.grid.encode())
 

@@ -109,6 +109,11 @@ def random_thing(rng: np.random.Generator, boxed: bool = False):
     kind = rng.choice(list(ODDS), p=list(ODDS.values()))
     if kind == "box":
         return Box(colour, None if boxed or rng.random() < 0.4 else random_thing(rng, boxed=True))
+    return make_thing(kind, colour)
+
+
+def make_thing(kind: str, colour: str) -> WorldObj:
+    """An object of one of the kinds of `ODDS`; lava has only one colour, and a box is empty."""
     makers: dict[str, Callable[[], WorldObj]] = {
         "wall": lambda: Wall(colour),
         "floor": lambda: Floor(colour),
@@ -117,6 +122,7 @@ def random_thing(rng: np.random.Generator, boxed: bool = False):
         "locked": lambda: Door(colour, is_locked=True),
         "key": lambda: Key(colour),
         "ball": lambda: Ball(colour),
+        "box": lambda: Box(colour),
         "goal": lambda: Goal(colour),
         "lava": lambda: Lava(),
     }
