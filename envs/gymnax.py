@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from envs.base import Environment, State
@@ -272,11 +273,12 @@ class DeepSea(Gymnax):
         )
 
     @functools.cached_property
-    def action_mapping(self) -> Array:
+    def action_mapping(self) -> np.ndarray:
         """The action that means "right" in each cell, `[size, size]`."""
         env, params = self.library
+        # Kept as NumPy: a JAX array made inside one program belongs to that program's mesh of devices.
         with jax.ensure_compile_time_eval():
-            return env.reset_env(jax.random.key(0), params)[1].action_mapping
+            return np.asarray(env.reset_env(jax.random.key(0), params)[1].action_mapping)
 
     # The table is the same in every state, and as large as an observation: states go without it between steps.
 
@@ -285,7 +287,7 @@ class DeepSea(Gymnax):
         return state.replace(action_mapping=()), obs
 
     def step(self, key: Array, state: State, action: Array) -> tuple[State, Step]:
-        state, step = super().step(key, state.replace(action_mapping=self.action_mapping), action)
+        state, step = super().step(key, state.replace(action_mapping=jnp.asarray(self.action_mapping)), action)
         return state.replace(action_mapping=()), step
 
     def facts(self, state: State) -> dict[str, Array]:

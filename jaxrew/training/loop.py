@@ -68,9 +68,9 @@ class Loop:
         self.lanes = init_lanes(self.program, self.settings, self.keys)
         for path, leaf in jax.tree_util.tree_leaves_with_path(self.lanes):
             if not leaf.size:  # XLA's partitioner crashes the process on these (jaxlib 0.11.2)
-                raise ValueError(
-                    f"state{jax.tree_util.keystr(path)} is an empty array; use None where there is nothing"
-                )
+                name = jax.tree_util.keystr(path)
+                raise ValueError(f"the state{name} is an empty array; use None where there is nothing")
+        return self.lanes
 
     def launch(self, count: int) -> Chunk:
         """Starts the next chunk of at most `count` updates, cut at the next evaluation, without waiting for it."""
