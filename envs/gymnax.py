@@ -48,6 +48,11 @@ class Gymnax(Environment):
         # The first use may be inside a trace, and arrays kept here must not be that trace's tracers.
         with jax.ensure_compile_time_eval():
             env, params = _import_gymnax().make(self.spec.name, **self.settings)
+            # A JAX array made inside one program belongs to that program's mesh of devices; NumPy belongs to all.
+            for name, value in vars(env).items():
+                if isinstance(value, Array):
+                    setattr(env, name, np.asarray(value))
+            params = jax.tree.map(lambda leaf: np.asarray(leaf) if isinstance(leaf, Array) else leaf, params)
             return env, params.replace(**self.params)
 
     def reset(self, key: Array) -> tuple[State, Array]:
@@ -276,7 +281,6 @@ class DeepSea(Gymnax):
     def action_mapping(self) -> np.ndarray:
         """The action that means "right" in each cell, `[size, size]`."""
         env, params = self.library
-        # Kept as NumPy: a JAX array made inside one program belongs to that program's mesh of devices.
         with jax.ensure_compile_time_eval():
             return np.asarray(env.reset_env(jax.random.key(0), params)[1].action_mapping)
 

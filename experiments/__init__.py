@@ -9,7 +9,8 @@ from typing import Any
 def launch(main: Callable[[Any], Any], config: type) -> None:
     """Reads `config`, a dataclass, from the command line (`--help` lists every field) and calls `main` with it.
 
-    On CPU every core is a device, so that seeds run on all of them. Bad input ends with its one sentence and status 2, Ctrl-C with status 130.
+    On CPU every core is a device, so that seeds run on all of them. Bad input ends with its one sentence and status 1,
+    Ctrl-C with status 130.
     """
     import jax
     import tyro
