@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 from jax import Array
+from jax.flatten_util import ravel_pytree
 
 from jaxrew.networks import MLP, orthogonal_dense
 from jaxrew.rewards.base import Context, NoReward, RewardModule
@@ -152,7 +153,7 @@ class PPO(struct.PyTreeNode):
             key=key,
             step=jnp.int32(reward.warm_steps * self.num_envs),
             params=params,
-            opt_state=self._optimizer(self.learning_rate).init(params),
+            opt_state=self._optimizer(self.learning_rate).init(ravel_pytree(params)[0]),
             collector=collector,
             reward_state=reward.init(reward_key, spec, self.num_envs),
             obs_moments=init_moments(features.shape[1:] if self.normalize_obs else ()),
@@ -310,25 +311,33 @@ class PPO(struct.PyTreeNode):
     def _learn(
         self, apply: Any, state: PPOState, data: Minibatch, key: Array, total_steps: Array
     ) -> tuple[PyTree, PyTree, dict[str, Array]]:
-        """Several epochs of minibatch Adam; metrics are those of the last epoch."""
+        """Several epochs of minibatch Adam; metrics are those of the last epoch.
+
+        Adam sees all parameters as one vector: the same arithmetic in a few kernels instead of a few per layer, which
+        is a fifth of the whole at small batches on CPU.
+        """
         if self.normalize_advantage == "batch":
             data = data._replace(advantage=standardise(data.advantage))
         progress = state.step / total_steps if self.anneal_learning_rate else 0.0
         optimizer = self._optimizer(self.learning_rate * jnp.maximum(1.0 - progress, 0.0))
+        vector, unravel = ravel_pytree(state.params)
+
+        def loss(vector: Array, piece: Minibatch) -> tuple[Array, dict[str, Array]]:
+            return self.loss(apply, unravel(vector), piece)
 
         def learn_minibatch(carry, rows):
-            params, opt_state = carry
+            vector, opt_state = carry
             piece = jax.tree.map(lambda x: x[rows], data)
-            (_, metrics), grads = jax.value_and_grad(self.loss, argnums=1, has_aux=True)(apply, params, piece)
+            (_, metrics), grads = jax.value_and_grad(loss, has_aux=True)(vector, piece)
             metrics["grad_norm"] = optax.tree.norm(grads)
             updates, opt_state = optimizer.update(grads, opt_state)
-            return (optax.apply_updates(params, updates), opt_state), metrics
+            return (vector + updates, opt_state), metrics
 
         rows = jax.vmap(lambda k: jax.random.permutation(k, self.frames_per_update))(
             jax.random.split(key, self.num_epochs)
         ).reshape(self.num_epochs * self.num_minibatches, -1)
-        (params, opt_state), metrics = jax.lax.scan(learn_minibatch, (state.params, state.opt_state), rows)
-        return params, opt_state, jax.tree.map(lambda x: x[-self.num_minibatches :].mean(), metrics)
+        (vector, opt_state), metrics = jax.lax.scan(learn_minibatch, (vector, state.opt_state), rows)
+        return unravel(vector), opt_state, jax.tree.map(lambda x: x[-self.num_minibatches :].mean(), metrics)
 
     def _scaled_task_reward(self, state: PPOState, batch: Transition) -> tuple[Array, Moments, Array]:
         """The task reward, divided by the running std of its discounted return if asked (cut where episodes end)."""
