@@ -126,6 +126,9 @@ class PPO(struct.PyTreeNode):
         for name in ("num_envs", "num_steps", "num_epochs", "num_minibatches"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("gamma", "gae_lambda"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} must lie in [0, 1], got {getattr(self, name)}")
         if self.frames_per_update % self.num_minibatches:
             raise ValueError(
                 f"num_envs * num_steps = {self.frames_per_update} does not divide into num_minibatches = "

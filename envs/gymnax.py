@@ -42,17 +42,16 @@ class Gymnax(Environment):
         """Whether a step draws random numbers."""
         return False
 
+    def __post_init__(self) -> None:
+        # Loaded here, outside any program: an array made inside one belongs to its mesh of devices and fails in others.
+        _ = self.library
+
     @functools.cached_property
     def library(self) -> tuple[Any, Any]:
         """The library's environment and its parameters."""
         # The first use may be inside a trace, and arrays kept here must not be that trace's tracers.
         with jax.ensure_compile_time_eval():
             env, params = _import_gymnax().make(self.spec.name, **self.settings)
-            # A JAX array made inside one program belongs to that program's mesh of devices; NumPy belongs to all.
-            for name, value in vars(env).items():
-                if isinstance(value, Array):
-                    setattr(env, name, np.asarray(value))
-            params = jax.tree.map(lambda leaf: np.asarray(leaf) if isinstance(leaf, Array) else leaf, params)
             return env, params.replace(**self.params)
 
     def reset(self, key: Array) -> tuple[State, Array]:
@@ -82,6 +81,7 @@ class ClassicControl(Gymnax):
 
     def __post_init__(self) -> None:
         _check_max_steps(self.max_steps)
+        super().__post_init__()
 
     @property
     def params(self) -> dict[str, Any]:
@@ -244,6 +244,7 @@ class DeepSea(Gymnax):
     def __post_init__(self) -> None:
         if self.size < 2:
             raise ValueError(f"size is {self.size}; DeepSea has at least 2 rows")
+        super().__post_init__()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -328,6 +329,7 @@ class FourRooms(Gymnax):
         _check_max_steps(self.max_steps)
         if not 0.0 <= self.fail_prob <= 0.75:
             raise ValueError(f"fail_prob is {self.fail_prob}; it must lie in [0, 0.75], where 0.75 is a random walk")
+        super().__post_init__()
 
     @property
     def params(self) -> dict[str, Any]:

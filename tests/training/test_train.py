@@ -15,7 +15,6 @@ import pytest
 
 import envs
 import jaxrew
-from agents.ppo import PPO
 from jaxrew.rewards import RND, Counts, Potential, RewardModule
 from jaxrew.training.run import RunFolder
 from tests.training import interrupted
@@ -164,6 +163,7 @@ BAD_INPUT = {
     ),
     "reward must be a reward module or None, got 'rnd'": lambda _: quick(reward="rnd"),
     "the VecEnv has num_envs=8, the agent 4": lambda _: quick(env=CARTPOLE.vectorise(8)),
+    r"gamma must lie in \[0, 1\], got 1.5": lambda _: quick(TINY.replace(gamma=1.5)),
     "must be 'minibatch', 'batch' or 'none', got 'all'": lambda _: quick(TINY.replace(normalize_advantage="all")),
     "stream 'rnd' is not episodic, so its gamma must be below 1": lambda _: quick(reward=RND(gamma=1.0)),
     "shape": lambda _: quick(reward=Potential(lambda facts: jnp.ones(3))),
@@ -183,7 +183,3 @@ def test_the_record_says_what_ran(unbroken):
     assert config["env"]["resets"] == "fresh"
     assert config["agent"]["learning_rate"] == 0.00025
     assert jaxrew.load(unbroken.path).provenance["packages"]["jax"]
-
-
-def test_ppo_is_the_default_agent_of_none():
-    assert PPO().frames_per_update == 64 * 128
