@@ -317,7 +317,7 @@ class PPO(struct.PyTreeNode):
         """Several epochs of minibatch Adam; metrics are those of the last epoch.
 
         Adam sees all parameters as one vector: the same arithmetic in a few kernels instead of a few per layer, which
-        is a fifth of the whole at small batches on CPU.
+        saves a fifth of the learning step at small batches on CPU.
         """
         if self.normalize_advantage == "batch":
             data = data._replace(advantage=standardise(data.advantage))
@@ -365,7 +365,7 @@ def num_actions(spec: EnvSpec) -> int:
 
 def log_probability(logits: Array, action: Array) -> Array:
     """Log softmax(logits)[action], for logits `[..., A]` and integer actions `[...]`."""
-    # A one-hot product: the gradient of a gather is a scatter, which is slow on CPU.
+    # A one-hot product, as the gradient of a gather would be a scatter.
     chosen = jax.nn.one_hot(action, logits.shape[-1])
     return (jax.nn.log_softmax(logits) * chosen).sum(axis=-1)
 
