@@ -107,10 +107,11 @@ def run_chunk(
         setting, lane = args
         count, total_steps = shared
 
-        def update(state):
+        @jax.jit  # traced once for both its uses below
+        def update(setting, state, total_steps):
             return setting.agent.update(program.env, setting.reward, state, total_steps)
 
-        shapes = jax.eval_shape(update, lane.state)[1]
+        shapes = jax.eval_shape(update, setting, lane.state, total_steps)[1]
         empty = {
             name: jnp.full(capacity, jnp.nan if jnp.issubdtype(m.dtype, jnp.floating) else -1, m.dtype)
             for name, m in shapes.items()
@@ -118,7 +119,7 @@ def run_chunk(
 
         def one_update(carry):
             index, lane, rows = carry
-            state, metrics = update(lane.state)
+            state, metrics = update(setting, lane.state, total_steps)
             losses = jnp.stack([value for name, value in metrics.items() if name.startswith("loss/")])
             rows = {name: rows[name].at[index].set(value) for name, value in metrics.items()}
             return index + 1, Lane(state, jnp.isfinite(losses).all()), rows

@@ -45,5 +45,5 @@ def gae(
         advantage_t = delta_t + decay_t * advantage_tp1
         return advantage_t, advantage_t
 
-    _, advantages = jax.lax.scan(backward, jnp.zeros_like(deltas[0]), (deltas, decay), reverse=True, unroll=16)
+    _, advantages = jax.lax.scan(backward, jnp.zeros_like(deltas[0]), (deltas, decay), reverse=True)
     return advantages, advantages + values

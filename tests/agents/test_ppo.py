@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import envs
-from agents.ppo import PPO, Minibatch, combine_task, value_truncated
+from agents.ppo import PPO, Minibatch, combine_task, sample_action, value_truncated
 from jaxrew.rewards import NoReward, Potential
 from jaxrew.types import Stream, Transition, as_leaves
 from tests.references.returns_loop import gae_by_sums
@@ -105,6 +105,17 @@ def test_only_truncated_successors_are_valued(max_steps):
     cut = np.asarray(batch.truncated & ~batch.terminated)
     np.testing.assert_allclose(after[..., 0], np.where(cut, batch.next_obs.sum(-1), 7.0), rtol=1e-6)
     assert rows == [N * -(-T // max_steps)]
+
+
+def test_actions_are_sampled_by_their_probabilities():
+    rng = np.random.default_rng(4)
+    logits = 2 * rng.normal(size=(5, 7)).astype(np.float32)
+    logits[0, :] = [-np.inf, 0, -np.inf, 0, 1, -np.inf, 0]  # what cannot happen
+    uniform = (np.arange(100_000) / 100_000).astype(np.float32)
+    actions = np.asarray(sample_action(jnp.asarray(logits)[:, None], jnp.asarray(uniform)[None]))
+    for row, chosen in zip(logits.astype(np.float64), actions, strict=True):
+        frequencies = np.bincount(chosen, minlength=7) / uniform.size
+        np.testing.assert_allclose(frequencies, np.exp(row) / np.exp(row).sum(), atol=3e-5)
 
 
 def test_loss_against_numpy():
