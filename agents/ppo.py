@@ -5,7 +5,7 @@ GAE, each stream with its own discount), add those up by weight, learn the polic
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import flax.linen as nn
@@ -20,7 +20,7 @@ from jaxrew.networks import MLP, orthogonal_dense
 from jaxrew.rewards.base import Context, NoReward, RewardModule
 from jaxrew.rewards.compose import score
 from jaxrew.training.normalise import Moments, init_moments, update_moments, whiten
-from jaxrew.training.returns import gae
+from jaxrew.training.returns import gae, value_truncated
 from jaxrew.training.rollout import Collector, init_collector, random_play, rollout
 from jaxrew.types import Discrete, EnvSpec, PyTree, Stream, Transition, static
 
@@ -147,7 +147,7 @@ class PPO(struct.PyTreeNode):
 
     def init(self, key: Array, env: "VecEnv", reward: RewardModule = NoReward()) -> PPOState:  # noqa: B008
         """The state before the first update; modules that ask for it see random play first (its frames count)."""
-        key, net_key, env_key, reward_key, play_key = jax.random.split(key, 5)
+        key, net_key, env_key, reward_key, play_key, warm_key = jax.random.split(key, 6)
         spec = env.spec
         collector = init_collector(env, env_key)
         features = spec.to_features(collector.obs)
@@ -166,7 +166,7 @@ class PPO(struct.PyTreeNode):
         if not reward.warm_steps:
             return state
         collector, batch = random_play(env, collector, play_key, reward.warm_steps)
-        ctx = Context(play_key, jnp.int32(0), state.step, self.gamma, spec)
+        ctx = Context(warm_key, jnp.int32(0), jnp.float32(jnp.inf), self.gamma, spec)  # no schedule has begun
         return state._replace(collector=collector, reward_state=reward.warm(state.reward_state, batch, ctx))
 
     def update(
@@ -177,11 +177,7 @@ class PPO(struct.PyTreeNode):
         key, rollout_key, noise_key, reward_key, shuffle_key = jax.random.split(state.key, 5)
         ctx = Context(reward_key, state.step, total_steps, self.gamma, spec)
 
-        def apply(params: PyTree, obs: Array) -> Any:
-            features = spec.to_features(obs)
-            if self.normalize_obs:
-                features = whiten(state.obs_moments, features, clip=10.0)
-            return self._network(spec, reward).apply(params, features)
+        apply = self._forward(spec, reward, state.obs_moments)
 
         def act(obs: Array, uniform: Array) -> tuple[Array, dict[str, Array]]:
             logits, values = apply(state.params, obs)
@@ -224,11 +220,8 @@ class PPO(struct.PyTreeNode):
 
     def act(self, spec: EnvSpec, reward: RewardModule, state: PPOState, obs: Array, key: Array, greedy: bool) -> Array:
         """Actions `[N]` of the learnt policy, for evaluation."""
-        features = spec.to_features(obs)
-        if self.normalize_obs:
-            features = whiten(state.obs_moments, features, clip=10.0)
-        logits, _ = self._network(spec, reward).apply(state.params, features)
-        return jnp.argmax(logits, -1) if greedy else jax.random.categorical(key, logits)
+        logits, _ = self._forward(spec, reward, state.obs_moments)(state.params, obs)
+        return jnp.argmax(logits, -1) if greedy else sample_action(logits, jax.random.uniform(key, logits.shape[:-1]))
 
     # -- the mathematics -----------------------------------------------------------------------------------------------
 
@@ -304,6 +297,18 @@ class PPO(struct.PyTreeNode):
             encoder = MLP(self.hidden_sizes, feature_ndim=feature_ndim)
         names = tuple(stream.name for stream in self.streams(reward))
         return ActorCritic(num_actions(spec), names, encoder, self.shared_torso)
+
+    def _forward(self, spec: EnvSpec, reward: RewardModule, obs_moments: Moments) -> Callable[[PyTree, Array], Any]:
+        """`(params, obs) -> (logits, values)`."""
+        network = self._network(spec, reward)
+
+        def apply(params: PyTree, obs: Array) -> Any:
+            features = spec.to_features(obs)
+            if self.normalize_obs:
+                features = whiten(obs_moments, features, clip=10.0)
+            return network.apply(params, features)
+
+        return apply
 
     def _optimizer(self, learning_rate: float | Array) -> optax.GradientTransformation:
         return optax.chain(
@@ -391,22 +396,3 @@ def combine_task(rewards: dict[str, Array], task_reward: Array, replaces_task: b
     if replaces_task:
         return rewards
     return rewards | {"task": task_reward + rewards.get("task", 0.0)}
-
-
-def value_truncated(next_values: Array, batch: Transition, bootstrap: Any, max_steps: int | None) -> Array:
-    """`next_values` `[T, N, S]` with those at truncated steps replaced by the value of the true successor.
-
-    No environment truncates twice within `max_steps`, so one observation of each stretch of that length is evaluated;
-    where no limit is declared, all are.
-    """
-    num_steps, num_envs = batch.truncated.shape
-    cut = batch.truncated & ~batch.terminated
-    length = min(max_steps or 1, num_steps)
-    stretches = math.ceil(num_steps / length)
-    padded = jnp.pad(cut, ((0, stretches * length - num_steps), (0, 0))).reshape(stretches, length, num_envs)
-    steps = jnp.argmax(padded, axis=1) + length * jnp.arange(stretches)[:, None]
-    rows = steps * num_envs + jnp.arange(num_envs)
-    observations = batch.next_obs.reshape(-1, *batch.next_obs.shape[2:])[rows.reshape(-1)]
-    values = bootstrap(observations).reshape(stretches, 1, num_envs, -1)
-    values = jnp.broadcast_to(values, (stretches, length, *values.shape[2:])).reshape(-1, *values.shape[2:])
-    return jnp.where(cut[..., None], values[:num_steps], next_values)

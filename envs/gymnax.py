@@ -111,7 +111,7 @@ class CartPole(ClassicControl):
                 _real("pole_angle", "pole's angle right of upright; the episode ends beyond 0.2095", 0.4189, "rad"),
                 _real("pole_velocity", "pole's angular velocity", math.inf, "rad/s"),
             ),
-            success=474.0,
+            success=474.0 if self.max_steps > 474 else None,
         )
 
     def facts(self, state: State) -> dict[str, Array]:
@@ -144,7 +144,7 @@ class MountainCar(ClassicControl):
                 Fact("car_position", "car's place along the track; the goal is at 0.5", -1.2, 0.6, (), "float32"),
                 _real("car_velocity", "car's velocity to the right, per step", 0.07),
             ),
-            success=-200.0,
+            success=-float(self.max_steps),
         )
 
     def facts(self, state: State) -> dict[str, Array]:
@@ -176,7 +176,7 @@ class Acrobot(ClassicControl):
                 _real("joint_velocity_2", "second joint's angular velocity", 9 * math.pi, "rad/s"),
                 _real("tip_height", "height of the free end above the pivot; the goal is above 1", 2.0, "m"),
             ),
-            success=-500.0,
+            success=-float(self.max_steps),
         )
 
     def facts(self, state: State) -> dict[str, Array]:

@@ -1,6 +1,9 @@
-"""Does a potential from the car's mechanical energy make MountainCar-v0 learnable for PPO?
+"""Does a potential from the car's mechanical energy help PPO on MountainCar-v0?
 
 F = gamma Phi(s') - Phi(s) leaves the optimal policy as it is (Ng et al., 1999) and pays for gaining height and speed.
+
+Measured: it makes it sooner and safer. First goal after 17k frames in the median instead of 132k; -110 reached by 10 of
+10 seeds instead of 7; -112.8 [-114.5, -110.2] after 500k frames instead of -114.3 [-141.9, -112.4].
 """
 
 import dataclasses
@@ -17,7 +20,7 @@ from jaxrew.rewards import Potential, Scale
 
 
 def energy(facts):
-    """Height of the hill under the car plus its kinetic energy, each about 0 to 1."""
+    """Height of the hill under the car (-0.5 to 0.5) plus its kinetic energy (0 to 0.5)."""
     return 0.5 * jnp.sin(3.0 * facts["car_position"]) + 0.5 * (facts["car_velocity"] / 0.07) ** 2
 
 
@@ -26,9 +29,9 @@ class Config:
     """Every hyperparameter is a flag."""
 
     agent: PPO = dataclasses.field(
-        default_factory=lambda: PPO(num_envs=16, num_steps=128, learning_rate=1e-3, gamma=0.99)
+        default_factory=lambda: PPO(num_envs=16, num_steps=64, learning_rate=3e-3, gae_lambda=0.98, normalize_obs=True)
     )
-    scale: float = 10.0
+    scale: float = 30.0
     """Of the potential."""
     seeds: int = 10
     steps: int = 500_000

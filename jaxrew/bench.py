@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxrew.rewards import NoReward, RewardModule
 from jaxrew.training.lanes import Settings, init_lanes, make_program, place, run_chunk
 from jaxrew.training.loop import CHUNK_CAPACITY
+from jaxrew.training.train import check_parts, stack
 from jaxrew.types import as_leaves
 
 REPEATS = 3
@@ -26,6 +27,8 @@ def bench_env(env: Any, num_envs: int, steps: int, resets: str = "fresh") -> dic
       steps: of each environment, in one compiled scan.
       resets: "fresh" or "pool".
     """
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1, got {steps}")
     vec_env = env.vectorise(num_envs, resets)
 
     @jax.jit
@@ -52,7 +55,9 @@ def bench_env(env: Any, num_envs: int, steps: int, resets: str = "fresh") -> dic
     return _report(lambda repeat: compiled(jax.random.key(repeat), state, obs), num_envs * steps, compile_seconds)
 
 
-def bench_train(agent: Any, env: Any, reward: RewardModule | None, seeds: int, steps: int, lanes: str = "auto"):
+def bench_train(
+    agent: Any, env: Any, reward: RewardModule | None, seeds: int, steps: int, lanes: str = "auto"
+) -> dict[str, Any]:
     """Steps/s of a whole training over all seeds, initialisation included and compilation apart.
 
     Args:
@@ -62,11 +67,9 @@ def bench_train(agent: Any, env: Any, reward: RewardModule | None, seeds: int, s
     """
     reward = NoReward() if reward is None else reward
     vec_env = env.vectorise(agent.num_envs)
-    agent.validate(vec_env.spec)
-    reward.validate(vec_env.spec, agent.num_envs)
+    check_parts(agent, vec_env, reward)
     program = make_program(vec_env, seeds, lanes)
-    settings = Settings(as_leaves(agent), as_leaves(reward))
-    settings = place(program, jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (seeds, *leaf.shape)), settings))
+    settings = place(program, stack(Settings(as_leaves(agent), as_leaves(reward)), seeds))
     updates = max(1, (steps - reward.warm_steps * agent.num_envs) // agent.frames_per_update)
     frames = seeds * (updates * agent.frames_per_update + reward.warm_steps * agent.num_envs)
 

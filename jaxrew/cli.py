@@ -47,10 +47,12 @@ class BenchTrain:
 
     def run(self) -> None:
         import envs
+        import jaxrew
         from agents.ppo import PPO
         from jaxrew.bench import bench_train
         from jaxrew.rewards import by_name
 
+        jaxrew.use_every_core()
         agent = PPO(
             num_envs=self.num_envs,
             num_steps=self.num_steps,

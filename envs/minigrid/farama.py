@@ -10,6 +10,7 @@ from jax import Array
 
 from envs.minigrid import cells as c
 from envs.minigrid.core import Boxes, GridState, MiniGrid, batch_of_one, unbatch
+from jaxrew.types import unknown
 
 
 def import_state(farama_env: Any, env: MiniGrid | None = None) -> tuple[GridState, Array]:
@@ -20,13 +21,18 @@ def import_state(farama_env: Any, env: MiniGrid | None = None) -> tuple[GridStat
       env: the environment that will step the state; by default the one registered under Farama's id.
 
     Raises:
-      ValueError: when a box holds something and `env.boxes_hold` is False, or what it holds holds something.
+      ValueError: when the id is not one of ours, the sizes differ, a box holds something and `env.boxes_hold` is
+        False, or what it holds holds something.
     """
     if env is None:
         from envs.minigrid import IDS
 
+        if farama_env.spec.id not in IDS:
+            raise ValueError(unknown("MiniGrid id", farama_env.spec.id, IDS))
         env = IDS[farama_env.spec.id]()
     world = farama_env.unwrapped
+    if env.shape != (world.height, world.width):
+        raise ValueError(f"{env.name} is {env.shape[1]} x {env.shape[0]}, the world {world.width} x {world.height}")
     objects, shape = world.grid.grid, (world.height, world.width)
     grid = np.array([_cell(thing) for thing in objects], np.uint8).reshape(shape)
     x, y = (int(value) for value in world.agent_pos)

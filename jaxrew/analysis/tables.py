@@ -47,12 +47,18 @@ def _row(run: Run, threshold: float | None, episodes: int) -> dict[str, str]:
         row[f"frames to {threshold:g}"] = _median(frames, last_frame)
         row["solved"] = f"{np.isfinite(frames).sum()} of {num_seeds}"
     if "first_success" in run.metrics and last_frame:
-        first = run.metrics["first_success"][:, -1].astype(np.float64)
+        first = _final(run, "first_success").astype(np.float64)
         first = np.where(first >= 0, first, np.inf)
         row["first success"] = f"{_median(first, last_frame)} ({np.isfinite(first).sum()} of {num_seeds})"
     if "coverage" in run.metrics:
-        row["coverage"] = _estimate(run.metrics["coverage"][:, -1:])
+        row["coverage"] = _estimate(_final(run, "coverage")[:, None])
     return row
+
+
+def _final(run: Run, name: str) -> np.ndarray:
+    """Each seed's value after the last update it ran: integer metrics are -1 once a seed has stopped."""
+    ran = np.maximum((run.metrics["episodes"] >= 0).sum(axis=1), 1)
+    return run.metrics[name][np.arange(len(run.seeds)), ran - 1]
 
 
 def _estimate(scores: np.ndarray) -> str:

@@ -19,8 +19,9 @@ Scalar = float | Array
 class Context(NamedTuple):
     """What a module may know beside the batch.
 
-    `step` is the number of frames (environment steps over all environments) before the batch, of `total_steps`;
-    `task_gamma` is the discount of the task stream. `spec` is the environment's, static.
+    `key` is the same in `reward` and in the `update` after it: where both draw, fold a number in. `step` is the number
+    of frames (environment steps over all environments) before the batch, of `total_steps`; `task_gamma` is the discount
+    of the task stream. `spec` is the environment's, static.
     """
 
     key: Array
@@ -126,6 +127,10 @@ class NoReward(RewardModule):
     """The environment's reward alone."""
 
     @property
+    def label(self) -> str:
+        return "none"
+
+    @property
     def labels(self) -> tuple[str, ...]:
         return ()
 
@@ -164,6 +169,10 @@ class Bonus(RewardModule, kw_only=True):
         if self.stream == "task":
             return ()
         return (Stream(self.gamma, self.coef, self.stream_name, self._is_episodic),)
+
+    def discount(self, ctx: Context) -> float | Array:
+        """The discount of the stream that the bonus goes to."""
+        return ctx.task_gamma if self.stream == "task" else self.gamma
 
     @property
     def _is_episodic(self) -> bool:

@@ -119,6 +119,9 @@ class Sum(Composite):
 
     def validate(self, spec: EnvSpec, num_envs: int) -> None:
         """Raises ValueError when a module does, or when two disagree on a stream of the same name."""
+        for module in self.modules:
+            if not isinstance(module, RewardModule):
+                raise ValueError(f"Sum takes reward modules, got {module!r}")
         merged = {stream.name: stream for stream in self.streams()}
         for module in self.modules:
             module.validate(spec, num_envs)

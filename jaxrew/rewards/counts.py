@@ -58,6 +58,8 @@ class Counts(Bonus, kw_only=True):
     def validate(self, spec: EnvSpec, num_envs: int) -> None:
         """Raises ValueError when a fact cannot be counted, or a setting is not among its choices."""
         super().validate(spec, num_envs)
+        if isinstance(self.facts, str):
+            raise ValueError(f"facts = {self.facts!r} must be a tuple of names; write ({self.facts!r},)")
         if self.scope not in ("global", "episode"):
             raise ValueError(unknown("scope of Counts", self.scope, ("global", "episode")))
         if self.capacity < 1:

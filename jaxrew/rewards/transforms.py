@@ -119,6 +119,8 @@ class Chain(Wrapper):
 
     def validate(self, spec: EnvSpec, num_envs: int) -> None:
         """Raises ValueError when the module or a transform does, or when a potential would be transformed."""
+        if not self.transforms:
+            raise ValueError(f"Chain({self.module.label}) has no transform; give one, or the module alone")
         for transform in self.transforms:
             name = type(transform).__name__
             if self.module.shaping:

@@ -19,7 +19,7 @@ def evaluate(
 ) -> Array:
     """Undiscounted task returns `[L, episodes]` of each lane's policy, sampled or greedy, one episode an environment.
 
-    Key `keys[i]` alone decides lane i's levels, which are therefore none of those it trained on.
+    Key `keys[i]` alone decides lane i's levels, which are drawn independently of those it trains on.
     """
     env = dataclasses.replace(program.env, num_envs=episodes)
     limit = env.spec.max_steps or LONGEST_EPISODE

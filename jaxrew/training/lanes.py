@@ -6,6 +6,7 @@ fast as vmap on CPU) or side by side (`"vmap"`: fast on accelerators).
 """
 
 import functools
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from envs.vector import VecEnv
 
 AXIS = "lane"
+
+
+def use_every_core() -> None:
+    """On CPU, makes every core a device, so that seeds run on all of them. To be called before JAX's first use."""
+    jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)
 
 
 class Lane(NamedTuple):
@@ -49,6 +55,8 @@ class Program(NamedTuple):
 
 def make_program(env: "VecEnv", num_lanes: int, mode: str = "auto", devices: Sequence[Any] | None = None) -> Program:
     """Chooses how lanes run: mode "auto" is "map" on CPU and "vmap" elsewhere, on `devices` (by default all local)."""
+    if num_lanes < 1:
+        raise ValueError(f"there must be at least 1 seed, got {num_lanes}")
     devices = (devices or jax.local_devices())[:num_lanes]
     if mode == "auto":
         mode = "map" if devices[0].platform == "cpu" else "vmap"

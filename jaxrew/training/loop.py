@@ -15,7 +15,7 @@ from jaxrew.types import PyTree
 CHUNK_CAPACITY = 64
 """Most updates in one call of the compiled program."""
 EVALUATION = 0x5EED
-"""Folded into a seed's key for evaluation, so that its levels are not those of training."""
+"""Folded into a seed's key for evaluation, so that its levels are drawn independently of training."""
 
 Metrics = dict[str, np.ndarray]
 

@@ -100,6 +100,8 @@ def _has_server(wandb: Any) -> bool:
 
 def _summary(window: Mapping[str, np.ndarray]) -> dict[str, float]:
     """One number per metric for the updates of a window; none where all are NaN."""
+    if "episodes" in window:  # -1 once the seed has stopped
+        window = {name: values[window["episodes"] >= 0] for name, values in window.items()}
     known = {name: values[~np.isnan(values)] for name, values in window.items()}
     summary = {name: values[-1].item() for name, values in known.items() if values.size}
     episodes = window.get("episodes", np.zeros(1)).sum()

@@ -101,7 +101,9 @@ class Recorder(contextlib.AbstractContextManager):
             culprits = [
                 name
                 for name, rows in metrics.items()
-                if name.startswith(("reward/", "loss/")) and not np.isfinite(rows[lane, bad])
+                if name.startswith(("reward/", "loss/"))
+                and not name.endswith("/share")  # one module's NaN makes every share NaN
+                and not np.isfinite(rows[lane, bad])
             ]
             culprits.sort(key=lambda name: not name.startswith("reward/"))
             reasons.append(f"seed {self.seeds[lane]} stopped at {frames} frames: {culprits[0]} is not finite")

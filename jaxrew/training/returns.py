@@ -1,8 +1,13 @@
 """Advantages and value targets from time-major rewards: pure functions, one per estimator."""
 
+import math
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jax import Array
+
+from jaxrew.types import Transition
 
 
 def gae(
@@ -47,3 +52,24 @@ def gae(
 
     _, advantages = jax.lax.scan(backward, jnp.zeros_like(deltas[0]), (deltas, decay), reverse=True)
     return advantages, advantages + values
+
+
+def value_truncated(
+    next_values: Array, batch: Transition, bootstrap: Callable[[Array], Array], max_steps: int | None
+) -> Array:
+    """`next_values` `[T, N, S]` with those at truncated steps replaced by the value of the true successor.
+
+    `bootstrap(obs [K, ...]) -> [K, S]` values observations. No environment truncates twice within `max_steps`, so of
+    each stretch of that length one observation an environment is valued; where no limit is declared, all are.
+    """
+    num_steps, num_envs = batch.truncated.shape
+    cut = batch.truncated & ~batch.terminated
+    length = min(max_steps or 1, num_steps)
+    stretches = math.ceil(num_steps / length)
+    padded = jnp.pad(cut, ((0, stretches * length - num_steps), (0, 0))).reshape(stretches, length, num_envs)
+    steps = jnp.argmax(padded, axis=1) + length * jnp.arange(stretches)[:, None]
+    rows = steps * num_envs + jnp.arange(num_envs)
+    observations = batch.next_obs.reshape(-1, *batch.next_obs.shape[2:])[rows.reshape(-1)]
+    values = bootstrap(observations).reshape(stretches, 1, num_envs, -1)
+    values = jnp.broadcast_to(values, (stretches, length, *values.shape[2:])).reshape(-1, *values.shape[2:])
+    return jnp.where(cut[..., None], values[:num_steps], next_values)

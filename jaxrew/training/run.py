@@ -82,7 +82,7 @@ class Run:
         The window ends with an update and reaches back over the fewest whole updates that together hold at least
         `episodes` finished episodes, so it holds up to one update's worth more. NaN until there are that many.
         """
-        counts = self.metrics["episodes"].astype(np.int64)
+        counts = np.maximum(self.metrics["episodes"], 0).astype(np.int64)  # -1 once a seed has stopped
         sums = np.where(counts > 0, self.metrics["return_sum"], 0.0).astype(np.float64)
         result = np.full(counts.shape, np.nan)
         for seed, (count, total) in enumerate(zip(counts, sums, strict=True)):

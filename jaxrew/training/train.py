@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrew.rewards.base import NoReward, RewardModule
-from jaxrew.training.lanes import Settings, make_program, place
+from jaxrew.training.lanes import Lane, Settings, make_program, place
 from jaxrew.training.loop import CHUNK_CAPACITY, Loop
 from jaxrew.training.progress import Progress
 from jaxrew.training.record import describe
@@ -77,8 +77,11 @@ def train(
     reward = NoReward() if reward is None else reward
     seeds = _check_seeds(seeds)
     vec_env = _vectorised(env, agent)
-    _check_parts(agent, vec_env, reward)
+    check_parts(agent, vec_env, reward)
     warm_frames, num_updates = _plan(agent, reward, steps)
+    for name, least in (("eval_every", eval_every), ("eval_episodes", eval_episodes)):
+        if least is not None and least < 1:
+            raise ValueError(f"{name}={least} must be at least 1" + (" or None" if name == "eval_every" else ""))
     program = make_program(vec_env, len(seeds), lanes)
     config = {
         "seeds": seeds,
@@ -92,13 +95,12 @@ def train(
         "init_from": None if init_from is None else str(getattr(init_from, "path", init_from)),
     }
     folder = _open_folder(run_dir, config, resume, overwrite)
-    if folder is not None and folder.complete:
-        return load(folder.path)
-
-    settings = place(program, _stack(Settings(as_leaves(agent), as_leaves(reward)), len(seeds)))
+    settings = place(program, stack(Settings(as_leaves(agent), as_leaves(reward)), len(seeds)))
     loop = Loop(
         program, settings, seeds, num_updates, agent.frames_per_update, warm_frames, steps, eval_every, eval_episodes
     )
+    if folder is not None and folder.complete:
+        return _with_state(load(folder.path), _saved_lanes(loop, folder))
     kept = _restore(loop, folder)
     if loop.lanes is None:
         fresh = loop.start()
@@ -117,9 +119,7 @@ def train(
             )
             recorder.say(f"stopped at {loop.frames(loop.done):,} of {steps:,} frames: {where}")
             raise KeyboardInterrupt
-    run.state = loop.snapshot().state
-    run.params = getattr(run.state, "params", None)
-    return run
+    return _with_state(run, loop.snapshot())
 
 
 def _run(loop: Loop, recorder: Recorder, stop: threading.Event, save_seconds: float, chunk_seconds: float) -> None:
@@ -156,17 +156,27 @@ def _check_seeds(seeds: int | Sequence[int]) -> list[int]:
 
 
 def _vectorised(env: Any, agent: Any) -> "VecEnv":
+    if not hasattr(env, "vectorise") and not hasattr(env, "num_envs"):
+        made = f"; write envs.make({env!r})" if isinstance(env, str) else ""
+        raise ValueError(f"env must be an Environment or a VecEnv, got {env!r}{made}")
     return env if hasattr(env, "num_envs") else env.vectorise(agent.num_envs)
 
 
-def _check_parts(agent: Any, env: "VecEnv", reward: Any) -> None:
+def check_parts(agent: Any, env: "VecEnv", reward: Any) -> None:
+    """Raises ValueError, in one sentence, when agent, environment and reward do not go together."""
     if not isinstance(reward, RewardModule):
         raise ValueError(f"reward must be a reward module or None, got {reward!r}")
     if env.num_envs != agent.num_envs:
         raise ValueError(f"the VecEnv has num_envs={env.num_envs}, the agent {agent.num_envs}; make them equal")
     agent.validate(env.spec)
     reward.validate(env.spec, agent.num_envs)
+    if "task" in (stream.name for stream in reward.streams()):
+        raise ValueError(f"{reward.label} names a stream of its own 'task', the environment's; give it another name")
+    if reward.replaces_task and "task" not in reward.pays:
+        raise ValueError(f"{reward.label} replaces the task reward, so it must pay into 'task', not {reward.pays}")
     for stream in agent.streams(reward):
+        if not 0.0 <= stream.gamma <= 1.0:
+            raise ValueError(f"gamma of stream {stream.name!r} must lie in [0, 1], got {stream.gamma}")
         if not stream.episodic and stream.gamma >= 1.0:
             raise ValueError(
                 f"stream {stream.name!r} is not episodic, so its gamma must be below 1, got {stream.gamma}"
@@ -210,7 +220,22 @@ def _restore(loop: Loop, folder: RunFolder | None) -> list:
     return kept
 
 
-def _stack(settings: PyTree, num_lanes: int) -> PyTree:
+def _with_state(run: Run, lanes: Lane | None) -> Run:
+    """The run with what its agents learnt, where that is known."""
+    if lanes is not None:
+        run.state = lanes.state
+        run.params = getattr(run.state, "params", None)
+    return run
+
+
+def _saved_lanes(loop: Loop, folder: RunFolder) -> Lane | None:
+    """The lanes at the end of a complete run, None when its checkpoints are gone."""
+    checkpoint = folder.latest_checkpoint()
+    return None if checkpoint is None else checkpoint.restore(loop.structure())
+
+
+def stack(settings: PyTree, num_lanes: int) -> PyTree:
+    """The same settings for every lane, leaves `[L, ...]`."""
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_lanes, *leaf.shape)), settings)
 
 

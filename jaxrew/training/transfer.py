@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrew.training.lanes import Lane
+from jaxrew.training.normalise import Moments
 from jaxrew.training.run import Run, RunFolder, load
 
 
@@ -32,13 +33,14 @@ def transfer(agent: Any, lanes: Lane, seeds: list[int], source: Run | str | Path
         )
     rows = jnp.asarray([run.seeds.index(seed) if not missing else 0 for seed in seeds])
     saved = {place: leaf for leaf, (place, _, _) in zip(checkpoint.leaves, checkpoint.structure, strict=True)}
+    foreign = _foreign_moments(lanes, saved)
     taken = []
 
     def take(place: Any, leaf: jax.Array) -> jax.Array:
         name = jax.tree_util.keystr(place)
         if not name.startswith(tuple(f".state.{field}" for field in agent.transferable)):
             return leaf
-        if name not in saved or saved[name].shape[1:] != leaf.shape[1:]:
+        if name not in saved or saved[name].shape[1:] != leaf.shape[1:] or name in foreign:
             return leaf
         taken.append(name)
         # Padding lanes repeat the last seed.
@@ -49,3 +51,16 @@ def transfer(agent: Any, lanes: Lane, seeds: list[int], source: Run | str | Path
     if not taken:
         raise ValueError(f"init_from={str(path)!r} shares no parameter with this agent; give it the same network")
     return lanes
+
+
+def _foreign_moments(lanes: Lane, saved: dict) -> set[str]:
+    """The places of all moments of which one does not fit: a count says nothing without its mean and variance."""
+    foreign = set()
+    is_moments = lambda node: isinstance(node, Moments)  # noqa: E731
+    for path, moments in jax.tree_util.tree_leaves_with_path(lanes, is_leaf=is_moments):
+        if is_moments(moments):
+            base = jax.tree_util.keystr(path)
+            places = {f"{base}.{field}": getattr(moments, field) for field in Moments._fields}
+            if any(name not in saved or saved[name].shape[1:] != leaf.shape[1:] for name, leaf in places.items()):
+                foreign |= set(places)
+    return foreign

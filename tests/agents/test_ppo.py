@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import envs
-from agents.ppo import PPO, Minibatch, combine_task, sample_action, value_truncated
+from agents.ppo import PPO, Minibatch, combine_task, sample_action
 from jaxrew.rewards import NoReward, Potential
+from jaxrew.training.returns import value_truncated
 from jaxrew.types import Stream, Transition, as_leaves
 from tests.references.returns_loop import gae_by_sums
 
@@ -153,3 +154,34 @@ def test_replacing_the_task_reward():
     assert combine_task(rewards, jnp.full(2, 5.0), replaces_task=False)["task"].tolist() == [6.0, 6.0]
     assert combine_task(rewards, jnp.full(2, 5.0), replaces_task=True)["task"].tolist() == [1.0, 1.0]
     assert combine_task({}, jnp.full(2, 5.0), replaces_task=False)["task"].tolist() == [5.0, 5.0]
+
+
+def test_task_rewards_are_scaled_by_the_std_of_their_discounted_sum():
+    """Two rollouts; the sum is cut where an episode ends and carried where a rollout does."""
+    rng = np.random.default_rng(5)
+    agent = as_leaves(TINY.replace(normalize_task=True, gamma=0.9))
+    env = envs.make("CartPole-v1").vectorise(TINY.num_envs)
+    state = agent.init(jax.random.key(0), env)._replace(discounted_return=jnp.zeros(N))
+    running, sums = np.zeros(N), []
+    for _ in range(2):
+        batch = random_batch(rng)
+        scaled, moments, carry = agent._scaled_task_reward(state, batch)
+        for reward_t, ended_t in zip(np.asarray(batch.reward), np.asarray(batch.ended), strict=True):
+            running = 0.9 * running + reward_t
+            sums.extend(running)
+            running = np.where(ended_t, 0.0, running)
+        np.testing.assert_allclose(scaled, batch.reward / np.std(sums), rtol=1e-4)
+        state = state._replace(return_moments=moments, discounted_return=carry)
+
+
+def test_observations_are_whitened_by_what_was_seen_before():
+    agent = as_leaves(TINY.replace(normalize_obs=True))
+    env, none = envs.make("CartPole-v1").vectorise(TINY.num_envs), NoReward()
+    state, _ = agent.update(env, none, agent.init(jax.random.key(0), env), jnp.float32(1e4))
+    assert state.obs_moments.count == TINY.frames_per_update
+    obs = np.array([[0.1, -0.2, 0.05, 40.0]], np.float32)
+    mean, std = np.asarray(state.obs_moments.mean), np.sqrt(np.asarray(state.obs_moments.var))
+    plain = agent.replace(normalize_obs=False)._forward(env.spec, none, state.obs_moments)
+    logits, _ = agent._forward(env.spec, none, state.obs_moments)(state.params, jnp.asarray(obs))
+    expected, _ = plain(state.params, jnp.asarray(np.clip((obs - mean) / std, -10, 10)))
+    np.testing.assert_allclose(logits, expected, atol=1e-5)

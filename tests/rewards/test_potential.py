@@ -40,10 +40,16 @@ def test_equals_a_slow_loop_over_consecutive_rollouts(anneal):
 
 
 def test_terminated_wins_over_truncated():
-    phi, following = jnp.full(4, 2.0), jnp.full(4, 3.0)
-    terminated, truncated = jnp.array([0, 0, 1, 1], bool), jnp.array([0, 1, 0, 1], bool)
-    del truncated  # it changes nothing, which is the point
-    np.testing.assert_allclose(shape(phi, following, terminated, 0.5), [-0.5, -0.5, -2.0, -2.0])
+    batch = next(rollouts(0))
+    batch = batch._replace(truncated=batch.ended)
+    terminated = np.asarray(batch.terminated)
+    assert terminated.any()
+    before, after = (
+        np.asarray(f["heat"] * 2.0 + f["cell"][..., 0] - f["level"]) for f in (batch.facts, batch.next_facts)
+    )
+    module = Potential(warmth)
+    reward = module.reward(started(module), batch, context()._replace(task_gamma=0.5))[0]["task"]
+    np.testing.assert_allclose(reward, np.where(terminated, 0.0, 0.5 * after) - before, atol=1e-5)
 
 
 @functools.cache

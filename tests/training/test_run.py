@@ -393,3 +393,12 @@ def test_csv_holds_every_number(tmp_path):
     for index, row in enumerate(rows):
         value = run.metrics["return/task"][divmod(index, 4)]
         assert row["return/task"] == "" if np.isnan(value) else np.float32(row["return/task"]) == value
+
+
+def test_a_stopped_seed_keeps_what_it_had():
+    """Rows that were not run hold -1 episodes, which are none."""
+    episodes = np.array([[10, 10, -1, -1]], np.int32)
+    returns = np.array([[5.0, 5.0, np.nan, np.nan]], np.float32)
+    run = Run([0], {"frames": np.arange(1, 5) * 100, "episodes": episodes, "return_sum": returns})
+    np.testing.assert_allclose(run.last(10), [[0.5] * 4])
+    np.testing.assert_array_equal(run.frames_to(0.6, 10), [np.inf])

@@ -15,7 +15,8 @@ import pytest
 
 import envs
 import jaxrew
-from jaxrew.rewards import RND, Counts, Potential, RewardModule
+from jaxrew.rewards import RND, Bonus, Chain, Counts, Potential, RewardModule, Sum
+from jaxrew.training.loop import Loop
 from jaxrew.training.run import RunFolder
 from tests.training import interrupted
 from tests.training.test_lanes import compilations
@@ -63,6 +64,7 @@ def test_resuming_is_bit_equal_to_never_stopping(unbroken, tmp_path, number):
         np.testing.assert_array_equal(a, b)
     again = interrupted.train(run_dir, resume=True)
     np.testing.assert_array_equal(again.metrics["return_sum"], unbroken.metrics["return_sum"])
+    jax.tree.map(np.testing.assert_array_equal, again.params, resumed.params)
 
 
 def test_metrics_and_evaluation(unbroken):
@@ -118,22 +120,40 @@ def test_a_seed_that_becomes_nan_is_named_and_frozen(capfd):
         np.testing.assert_array_equal(poisoned.metrics[name][stopped, :4], plain.metrics[name][stopped, :4])
 
 
-def test_all_seeds_nan_names_the_module_and_writes_nothing(tmp_path):
-    class Broken(RewardModule):
-        def reward(self, state, batch, ctx):
-            return {"task": batch.reward * jnp.nan}, state
+class Broken(RewardModule):
+    def reward(self, state, batch, ctx):
+        return {"task": batch.reward * jnp.nan}, state
 
+
+# Beside a sound module, whose share of the reward is NaN as well.
+@pytest.mark.parametrize("reward", [Broken(), Sum(Counts(), Broken())])
+def test_all_seeds_nan_names_the_module_and_writes_nothing(tmp_path, reward):
     with pytest.raises(FloatingPointError, match="reward/broken/raw is not finite"):
-        quick(reward=Broken(), run_dir=tmp_path / "run")
+        quick(env=envs.make("DeepSea-bsuite", size=5), reward=reward, run_dir=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_memory_does_not_grow_with_steps():
-    """The compiled program is the same for 1x and 10x steps, and so are the bytes it asks for."""
+def test_memory_does_not_grow_with_steps(monkeypatch):
+    """The compiled program is the same for 1x and 10x steps, and so are the bytes that live beside it."""
+    live = []
+
+    class Watched(Loop):
+        def collect(self, chunk):
+            live.append(sum(array.nbytes for array in jax.live_arrays()))
+            return super().collect(chunk)
+
+    monkeypatch.setattr("jaxrew.training.train.Loop", Watched)
     quick(steps=640)
-    before = compilations()
+    most, before = max(live), compilations()
+    live.clear()
     quick(steps=6400)
     assert compilations() == before
+    assert len(live) > 3
+    assert max(live) <= most
+
+
+class Task(Bonus, kw_only=True):
+    """Its stream would be called like the environment's."""
 
 
 BAD_INPUT = {
@@ -166,6 +186,14 @@ BAD_INPUT = {
     r"gamma must lie in \[0, 1\], got 1.5": lambda _: quick(TINY.replace(gamma=1.5)),
     "must be 'minibatch', 'batch' or 'none', got 'all'": lambda _: quick(TINY.replace(normalize_advantage="all")),
     "stream 'rnd' is not episodic, so its gamma must be below 1": lambda _: quick(reward=RND(gamma=1.0)),
+    r"gamma of stream 'rnd' must lie in \[0, 1\], got 1.5": lambda _: quick(reward=RND(gamma=1.5)),
+    "must be an Environment or a VecEnv, got 'CartPole-v1'; write envs.make": lambda _: quick(env="CartPole-v1"),
+    "eval_every=0 must be at least 1 or None": lambda _: quick(eval_every=0),
+    "eval_episodes=0 must be at least 1": lambda _: quick(eval_episodes=0),
+    "facts = 'pole_angle' must be a tuple of names": lambda _: quick(reward=Counts(facts="pole_angle")),  # pyright: ignore
+    r"Chain\(rnd\) has no transform": lambda _: quick(reward=Chain(RND())),
+    "Sum takes reward modules, got <class": lambda _: quick(reward=Sum(RND(), Counts)),  # pyright: ignore
+    "task names a stream of its own 'task'": lambda _: quick(reward=Task()),
     "shape": lambda _: quick(reward=Potential(lambda facts: jnp.ones(3))),
 }
 
