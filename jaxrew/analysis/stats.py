@@ -84,29 +84,3 @@ def probability_of_improvement(
     means = np.array([wins[r, c, np.arange(tasks)].mean() for r, c in zip(rows, columns, strict=True)])
     low, high = np.percentile(means, (50 * (1 - confidence), 50 * (1 + confidence)))
     return Estimate(*(np.asarray(value) for value in (wins.mean(), low, high)))
-
-
-def align(frames: np.ndarray, values: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """Curves `[n, time]` seen at the frames of `grid`: the latest value at or before each, NaN before the first.
-
-    Nothing is interpolated, so no point shows what was measured after it.
-    """
-    position = np.searchsorted(frames, grid, side="right") - 1
-    aligned = np.asarray(values, np.float64)[..., np.maximum(position, 0)]
-    return np.where(position >= 0, aligned, np.nan)
-
-
-def smooth(values: np.ndarray, window: int) -> np.ndarray:
-    """The mean of the last `window` entries of each curve `[..., time]`, NaN entries left out; NaN where all are."""
-    if window < 1:
-        raise ValueError(f"window is {window}; it must be at least 1")
-    values = np.asarray(values, np.float64)
-    known = ~np.isnan(values)
-
-    def trailing(x: np.ndarray) -> np.ndarray:
-        total = np.cumsum(x, axis=-1)
-        total[..., window:] -= total[..., :-window].copy()
-        return total
-
-    count = trailing(known.astype(np.float64))
-    return np.where(count > 0, trailing(np.where(known, values, 0.0)) / np.maximum(count, 1), np.nan)

@@ -68,11 +68,6 @@ class Progress:
             self._live.stop()
 
     @property
-    def first_chunk_seconds(self) -> float:
-        """Seconds from the start to the end of the first update, compilation included; NaN before."""
-        return self._warm[0] - self._start if self._warm else math.nan
-
-    @property
     def steps_per_second(self) -> float:
         """Environment steps a second over all seeds since the first update ended; NaN before the second."""
         if self._warm is None or self._latest <= self._warm[0]:

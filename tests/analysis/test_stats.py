@@ -6,7 +6,7 @@ import statistics
 import numpy as np
 import pytest
 
-from jaxrew.analysis.stats import align, interval, iqm, probability_of_improvement, smooth
+from jaxrew.analysis.stats import interval, iqm, probability_of_improvement
 
 
 def slow_iqm(scores):
@@ -91,25 +91,3 @@ def test_probability_of_improvement_averages_tasks():
     ours, theirs = rng.normal(1, 1, (8, 3)), rng.normal(0, 1, (6, 3))
     single = [probability_of_improvement(a, b).value for a, b in zip(ours.T, theirs.T, strict=True)]
     assert probability_of_improvement(ours, theirs).value == pytest.approx(np.mean(single))
-
-
-def test_align_takes_the_latest_value_and_none_from_the_future():
-    frames, values = np.array([10, 20, 40]), np.array([[1.0, 2, 3], [4, 5, 6]])
-    aligned = align(frames, values, np.array([5, 10, 19, 20, 39, 100]))
-    np.testing.assert_array_equal(aligned, [[np.nan, 1, 1, 2, 2, 3], [np.nan, 4, 4, 5, 5, 6]])
-
-
-@pytest.mark.parametrize("window", [1, 3, 10, 50])
-def test_smooth_is_the_mean_of_the_last_known_values(window):
-    rng = np.random.default_rng(0)
-    values = np.where(rng.random((2, 10)) < 0.4, np.nan, rng.normal(size=(2, 10)))
-    smoothed = smooth(values, window)
-    for row in range(2):
-        for t in range(10):
-            known = [v for v in values[row, max(0, t + 1 - window) : t + 1] if not np.isnan(v)]
-            if known:
-                assert smoothed[row, t] == pytest.approx(statistics.fmean(known), abs=1e-12)
-            else:
-                assert np.isnan(smoothed[row, t])
-    with pytest.raises(ValueError, match="window is 0; it must be at least 1"):
-        smooth(values, 0)
