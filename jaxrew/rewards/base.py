@@ -7,7 +7,7 @@ import numpy as np
 from flax import struct
 from jax import Array
 
-from jaxrew.types import EnvSpec, Stream, Transition, static
+from jaxrew.types import EnvSpec, Stream, Transition, static, unknown
 
 State = Any
 Rewards = dict[str, Array]
@@ -105,7 +105,7 @@ class RewardModule(struct.PyTreeNode):
 
         Row t weighs the transition at t. The row more is for shaping modules: they weigh potentials, not differences.
         """
-        raw, state = self.reward(state, batch, ctx)
+        raw, state = _checked(self, state, batch, self.reward(state, batch, ctx))
         paid = {name: weight[:-1, None] * reward for name, reward in raw.items()}
         return (Component(self.label, raw, paid),), state
 
@@ -121,6 +121,27 @@ class RewardModule(struct.PyTreeNode):
         from jaxrew.rewards.compose import Scale
 
         return Scale(self, scale)
+
+
+def _checked(module: RewardModule, before: State, batch: Transition, result: Any) -> tuple[Rewards, State]:
+    """What `reward` returned. Raises ValueError, in one sentence, when it is not rewards by stream and a like state."""
+    name, shape = type(module).__name__, batch.reward.shape
+    wanted = f"{name}.reward must return ({{{module.pays[0]!r}: rewards [T, N]}}, state)"
+    if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], dict)):
+        raise ValueError(f"{wanted}, got {type(result).__name__}")
+    rewards, after = result
+    for stream, reward in rewards.items():
+        if stream != "task" and stream not in module.pays:
+            raise ValueError(unknown(f"stream of {name}", stream, module.pays))
+        if np.shape(reward) != shape:
+            raise ValueError(f"{wanted}; {stream!r} has shape {np.shape(reward)}, and [T, N] is {shape}")
+    missing = [stream for stream in module.pays if stream != "task" and stream not in rewards]
+    if missing:
+        raise ValueError(f"{wanted}; it pays nothing into {missing[0]!r}")
+    kinds = [jax.tree.map(lambda leaf: (np.shape(leaf), jax.numpy.result_type(leaf)), s) for s in (before, after)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(f"{name}.reward must return a state like the one that init made, {kinds[0]}, got {kinds[1]}")
+    return rewards, after
 
 
 class NoReward(RewardModule):

@@ -83,11 +83,11 @@ class Progress:
         if self._show and self._live is None:
             self._print_sometimes()
 
-    def message(self, text: str) -> None:
-        """Prints a line of its own above the progress line."""
+    def message(self, text: str, always: bool = False) -> None:
+        """Prints a line of its own above the progress line; where that is silent, only with `always`."""
         if self._live:
             self._live.console.print(text, markup=False, highlight=False)
-        elif self._show:
+        elif self._show or always:
             print(text, file=self._file, flush=True)
 
     def line(self, width: int | None = None) -> str:

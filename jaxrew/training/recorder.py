@@ -108,7 +108,7 @@ class Recorder(contextlib.AbstractContextManager):
             culprits.sort(key=lambda name: not name.startswith("reward/"))
             reasons.append(f"seed {self.seeds[lane]} stopped at {frames} frames: {culprits[0]} is not finite")
         for reason in reasons:
-            self.say(reason)
+            self._progress.message(reason, always=True)
         self._stopped |= stopped
         if self._stopped.all():
             raise FloatingPointError(f"every seed has stopped; {reasons[0] if reasons else 'none is left to train'}")

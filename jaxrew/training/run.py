@@ -192,7 +192,7 @@ class RunFolder:
         """Whether `create` would go on with the run at `path` rather than make a new one; writes nothing.
 
         Raises:
-          FileExistsError: the folder is in use and neither option is given, or it is not a run folder.
+          FileExistsError: the path cannot be made, it is no run folder, or it is one and neither option is given.
           ValueError: both options, no seeds, or, on resume, another config.
         """
         path = Path(path).resolve()
@@ -200,6 +200,9 @@ class RunFolder:
             raise ValueError("resume=True and overwrite=True exclude each other; give one of them")
         if not config.get("seeds"):
             raise ValueError(f"config['seeds'] is {config.get('seeds')!r}; it must be a list of at least one seed")
+        parent = next(folder for folder in path.parents if folder.exists())
+        if not parent.is_dir() or not os.access(parent, os.W_OK):
+            raise FileExistsError(f"{path} cannot be made: {parent} is not a folder that can be written to")
         exists = path.is_file() or (path.is_dir() and any(path.iterdir()))
         if exists and not is_run_folder(path):
             raise FileExistsError(f"{path} exists and is not a run folder, so it is left alone; choose another path")
@@ -256,6 +259,11 @@ class RunFolder:
         save_checkpoint(self.path / "checkpoints" / _file_name(chunk_index), tree)
         for stale in _numbered(self.path / "checkpoints")[:-KEPT_CHECKPOINTS]:
             stale.unlink()
+
+    @property
+    def has_checkpoints(self) -> bool:
+        """Whether any checkpoint was saved, readable or not."""
+        return bool(_numbered(self.path / "checkpoints"))
 
     def latest_checkpoint(self) -> Checkpoint | None:
         """The newest checkpoint that can be read and whose metrics are all there, None when there is none."""

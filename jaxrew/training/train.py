@@ -1,6 +1,8 @@
 """`train`: validates what it is given, then alternates between the compiled program and the host."""
 
+import collections
 import contextlib
+import operator
 import signal
 import threading
 import time
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxrew.rewards.base import NoReward, RewardModule
 from jaxrew.training.lanes import Lane, Settings, make_program, place
@@ -23,6 +26,10 @@ from jaxrew.types import PyTree, as_leaves
 
 if TYPE_CHECKING:
     from envs import Environment, VecEnv
+
+
+MOST_SEEDS = 100_000
+"""A count above this is taken for a slip."""
 
 
 def train(
@@ -143,16 +150,26 @@ def _run(loop: Loop, recorder: Recorder, stop: threading.Event, save_seconds: fl
 
 
 def _check_seeds(seeds: int | Sequence[int]) -> list[int]:
-    values = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
+    try:
+        values = _count(seeds) if np.ndim(seeds) == 0 else [operator.index(seed) for seed in np.asarray(seeds, object)]
+    except TypeError:
+        raise ValueError(f"seeds={seeds!r} is neither a count nor a list of integers") from None
     if not values:
         raise ValueError(f"seeds={seeds!r} names no seed; give a count of at least 1 or a list of integers")
-    repeated = sorted({seed for seed in values if values.count(seed) > 1})
+    repeated = [seed for seed, times in collections.Counter(values).items() if times > 1]
     if repeated:
         raise ValueError(f"seed {repeated[0]} is given more than once in {values}; seeds must differ")
     outside = [seed for seed in values if not 0 <= seed < 2**32]
     if outside:
         raise ValueError(f"seed {outside[0]} is outside 0 .. 2**32 - 1")
     return values
+
+
+def _count(seeds: Any) -> list[int]:
+    count = operator.index(seeds)
+    if count > MOST_SEEDS:
+        raise ValueError(f"seeds={count:,} is a count above {MOST_SEEDS:,}; for one seed of this value give [{count}]")
+    return list(range(count))
 
 
 def _vectorised(env: Any, agent: Any) -> "VecEnv":
@@ -165,7 +182,10 @@ def _vectorised(env: Any, agent: Any) -> "VecEnv":
 def check_parts(agent: Any, env: "VecEnv", reward: Any) -> None:
     """Raises ValueError, in one sentence, when agent, environment and reward do not go together."""
     if not isinstance(reward, RewardModule):
-        raise ValueError(f"reward must be a reward module or None, got {reward!r}")
+        hint = f"; write {reward.__name__}()" if isinstance(reward, type) else ""
+        raise ValueError(f"reward must be a reward module or None, got {reward!r}{hint}")
+    if isinstance(agent, type):
+        raise ValueError(f"agent must be an instance, got the class; write {agent.__name__}()")
     if env.num_envs != agent.num_envs:
         raise ValueError(f"the VecEnv has num_envs={env.num_envs}, the agent {agent.num_envs}; make them equal")
     agent.validate(env.spec)
@@ -211,9 +231,13 @@ def _open_folder(run_dir: str | Path | None, config: dict, resume: bool, overwri
 
 def _restore(loop: Loop, folder: RunFolder | None) -> list:
     """Puts the loop where the folder's last checkpoint left it; the metrics up to there."""
-    checkpoint = folder.latest_checkpoint() if folder is not None else None
-    if folder is None or checkpoint is None:
-        return [] if folder is None else folder.resume_after(-1)
+    if folder is None:
+        return []
+    checkpoint = folder.latest_checkpoint()
+    if checkpoint is None:
+        if folder.has_checkpoints:
+            raise ValueError(f"no checkpoint in {folder.path} can be read; overwrite=True starts again")
+        return folder.resume_after(-1)
     lanes = checkpoint.restore(loop.structure())
     kept = folder.resume_after(checkpoint.chunk)
     loop.restore(lanes, sum(chunk["frames"].shape[1] for chunk in kept))

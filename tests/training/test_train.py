@@ -18,6 +18,7 @@ import jaxrew
 from jaxrew.rewards import RND, Bonus, Chain, Counts, Potential, RewardModule, Sum
 from jaxrew.training.loop import Loop
 from jaxrew.training.run import RunFolder
+from jaxrew.types import static
 from tests.training import interrupted
 from tests.training.test_lanes import compilations
 
@@ -25,7 +26,7 @@ TINY = interrupted.AGENT
 CARTPOLE = envs.make("CartPole-v1")
 
 
-def quick(agent=TINY, env: Any = CARTPOLE, reward: Any = None, **options):
+def quick(agent: Any = TINY, env: Any = CARTPOLE, reward: Any = None, **options):
     return jaxrew.train(agent, env, reward, **({"seeds": 2, "steps": 640, "progress": False} | options))
 
 
@@ -80,6 +81,11 @@ def test_metrics_and_evaluation(unbroken):
     assert unbroken.metrics["coverage"].max() <= 2 + 3 + 4 + 5 + 5
 
 
+def test_seeds_may_be_numpy_integers():
+    assert quick(seeds=np.int64(1), steps=64).seeds == [0]
+    assert quick(seeds=np.array([4]), steps=64).seeds == [4]
+
+
 def test_init_from_takes_the_parameters_and_leaves_new_heads_fresh(unbroken, tmp_path):
     env = envs.make("DeepSea-bsuite", size=5)
     fresh = quick(env=env, reward=RND(warm_steps=0), seeds=[2], steps=64)
@@ -106,7 +112,7 @@ class Poison(RewardModule):
 
 
 def test_a_seed_that_becomes_nan_is_named_and_frozen(capfd):
-    poisoned = quick(reward=Poison(), seeds=range(10, 16), progress=True)
+    poisoned = quick(reward=Poison(), seeds=range(10, 16))
     plain = quick(seeds=range(10, 16))
     stopped = np.isnan(poisoned.metrics["loss/policy"]).any(axis=1)
     assert 0 < stopped.sum() < 6
@@ -118,6 +124,17 @@ def test_a_seed_that_becomes_nan_is_named_and_frozen(capfd):
     for name in names:
         np.testing.assert_array_equal(poisoned.metrics[name][~stopped], plain.metrics[name][~stopped])
         np.testing.assert_array_equal(poisoned.metrics[name][stopped, :4], plain.metrics[name][stopped, :4])
+
+
+def test_damaged_checkpoints_are_not_started_over(tmp_path):
+    path = tmp_path / "run"
+    quick(run_dir=path)
+    status = json.loads((path / "status.json").read_text())
+    (path / "status.json").write_text(json.dumps(status | {"complete": False}))
+    for checkpoint in (path / "checkpoints").glob("*.npz"):
+        checkpoint.write_bytes(checkpoint.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"no checkpoint in .* can be read; overwrite=True starts again"):
+        quick(run_dir=path, resume=True)
 
 
 class Broken(RewardModule):
@@ -150,6 +167,15 @@ def test_memory_does_not_grow_with_steps(monkeypatch):
     assert compilations() == before
     assert len(live) > 3
     assert max(live) <= most
+
+
+class Returns(RewardModule):
+    """Whatever it is told to."""
+
+    result: Any = static(None)
+
+    def reward(self, state, batch, ctx):
+        return self.result(state, batch)
 
 
 class Task(Bonus, kw_only=True):
@@ -193,6 +219,23 @@ BAD_INPUT = {
     "facts = 'pole_angle' must be a tuple of names": lambda _: quick(reward=Counts(facts="pole_angle")),  # pyright: ignore
     r"Chain\(rnd\) has no transform": lambda _: quick(reward=Chain(RND())),
     "Sum takes reward modules, got <class": lambda _: quick(reward=Sum(RND(), Counts)),  # pyright: ignore
+    r"Returns.reward must return \({'task': rewards \[T, N\]}, state\), got NoneType": lambda _: quick(
+        reward=Returns(lambda state, batch: None)
+    ),
+    r"'task' has shape \(1, 4\), and \[T, N\] is \(16, 4\)": lambda _: quick(
+        reward=Returns(lambda state, batch: ({"task": batch.reward[:1]}, state))
+    ),
+    "unknown stream of Returns 'taks'; did you mean 'task'": lambda _: quick(
+        reward=Returns(lambda state, batch: ({"taks": batch.reward}, state))
+    ),
+    "Returns.reward must return a state like the one that init made": lambda _: quick(
+        reward=Returns(lambda state, batch: ({"task": batch.reward}, jnp.zeros(3)))
+    ),
+    r"got the class; write PPO\(\)": lambda _: quick(type(TINY)),
+    r"write RND\(\)": lambda _: quick(reward=RND),
+    "seeds=1,000,000,000 is a count above": lambda _: quick(seeds=10**9),
+    r"seeds=\[0.5\] is neither a count nor a list of integers": lambda _: quick(seeds=[0.5]),
+    "is not a folder that can be written to": lambda run: quick(run_dir=run.path / "config.json" / "run"),
     "task names a stream of its own 'task'": lambda _: quick(reward=Task()),
     "shape": lambda _: quick(reward=Potential(lambda facts: jnp.ones(3))),
 }
