@@ -4,6 +4,7 @@ import http.server
 import json
 import socket
 import struct
+import time
 import sys
 import threading
 import types
@@ -58,6 +59,14 @@ def history(path):
     return points
 
 
+def wait_until_written(path, seconds=60):
+    """wandb's service writes the end of a finished run some time later on a busy machine."""
+    deadline = time.monotonic() + seconds
+    while not any(record.WhichOneof("record_type") == "exit" for record in records(path)):
+        assert time.monotonic() < deadline, f"{path} has no end"
+        time.sleep(0.1)
+
+
 def test_three_seeds_offline_hold_the_metrics(tmp_path, monkeypatch, capfd):
     import agents  # noqa: F401 (wandb comments on the name)
 
@@ -72,6 +81,7 @@ def test_three_seeds_offline_hold_the_metrics(tmp_path, monkeypatch, capfd):
     whole = {name: np.concatenate([metrics[name] for metrics in chunks], axis=1) for name in chunks[0]}
     for lane, seed in enumerate(SEEDS):
         (file,) = tmp_path.glob(f"wandb/offline-run-*-0123abcd-{seed}/*.wandb")
+        wait_until_written(file)
         (run,) = (record.run for record in records(file) if record.WhichOneof("record_type") == "run")
         config = {update.key: json.loads(update.value_json) for update in run.config.update}
         assert (run.run_group, run.display_name, config["seed"]) == ("group", f"group-{seed}", seed)
