@@ -4,9 +4,9 @@ import http.server
 import json
 import socket
 import struct
-import time
 import sys
 import threading
+import time
 import types
 
 import numpy as np
@@ -60,7 +60,7 @@ def history(path):
 
 
 def wait_until_written(path, seconds=60):
-    """wandb's service writes the end of a finished run some time later on a busy machine."""
+    """Wandb's service writes the end of a finished run some time later on a busy machine."""
     deadline = time.monotonic() + seconds
     while not any(record.WhichOneof("record_type") == "exit" for record in records(path)):
         assert time.monotonic() < deadline, f"{path} has no end"
