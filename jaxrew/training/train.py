@@ -86,9 +86,9 @@ def train(
     vec_env = _vectorised(env, agent)
     check_parts(agent, vec_env, reward)
     warm_frames, num_updates = _plan(agent, reward, steps)
-    for name, least in (("eval_every", eval_every), ("eval_episodes", eval_episodes)):
-        if least is not None and least < 1:
-            raise ValueError(f"{name}={least} must be at least 1" + (" or None" if name == "eval_every" else ""))
+    for name, value in (("eval_every", eval_every), ("eval_episodes", eval_episodes)):
+        if value is not None and value < 1:
+            raise ValueError(f"{name}={value} must be at least 1" + (" or None" if name == "eval_every" else ""))
     program = make_program(vec_env, len(seeds), lanes)
     config = {
         "seeds": seeds,

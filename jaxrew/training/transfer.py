@@ -33,34 +33,28 @@ def transfer(agent: Any, lanes: Lane, seeds: list[int], source: Run | str | Path
         )
     rows = jnp.asarray([run.seeds.index(seed) if not missing else 0 for seed in seeds])
     saved = {place: leaf for leaf, (place, _, _) in zip(checkpoint.leaves, checkpoint.structure, strict=True)}
-    foreign = _foreign_moments(lanes, saved)
     taken = []
 
-    def take(place: Any, leaf: jax.Array) -> jax.Array:
-        name = jax.tree_util.keystr(place)
-        if not name.startswith(tuple(f".state.{field}" for field in agent.transferable)):
-            return leaf
-        if name not in saved or saved[name].shape[1:] != leaf.shape[1:] or name in foreign:
-            return leaf
-        taken.append(name)
+    def fits(name: str, leaf: jax.Array) -> bool:
+        return name in saved and saved[name].shape[1:] == leaf.shape[1:]
+
+    def moved(name: str, leaf: jax.Array) -> jax.Array:
         # Padding lanes repeat the last seed.
         wanted = rows[jnp.minimum(jnp.arange(leaf.shape[0]), len(seeds) - 1)]
         return jax.device_put(jnp.asarray(saved[name])[wanted].astype(leaf.dtype), leaf.sharding)
 
-    lanes = jax.tree_util.tree_map_with_path(take, lanes)
+    def take(place: Any, node: Any) -> Any:
+        name = jax.tree_util.keystr(place)
+        leaves = [(name + jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree.leaves_with_path(node)]
+        if not name.startswith(tuple(f".state.{field}" for field in agent.transferable)):
+            return node
+        if not all(fits(*leaf) for leaf in leaves):
+            return node
+        taken.append(name)
+        return jax.tree.unflatten(jax.tree.structure(node), [moved(*leaf) for leaf in leaves])
+
+    # Moments go together: a count says nothing without its mean and variance.
+    lanes = jax.tree_util.tree_map_with_path(take, lanes, is_leaf=lambda node: isinstance(node, Moments))
     if not taken:
         raise ValueError(f"init_from={str(path)!r} shares no parameter with this agent; give it the same network")
     return lanes
-
-
-def _foreign_moments(lanes: Lane, saved: dict) -> set[str]:
-    """The places of all moments of which one does not fit: a count says nothing without its mean and variance."""
-    foreign = set()
-    is_moments = lambda node: isinstance(node, Moments)  # noqa: E731
-    for path, moments in jax.tree_util.tree_leaves_with_path(lanes, is_leaf=is_moments):
-        if is_moments(moments):
-            base = jax.tree_util.keystr(path)
-            places = {f"{base}.{field}": getattr(moments, field) for field in Moments._fields}
-            if any(name not in saved or saved[name].shape[1:] != leaf.shape[1:] for name, leaf in places.items()):
-                foreign |= set(places)
-    return foreign
