@@ -7,8 +7,12 @@ import math
 from collections.abc import Callable, Sequence
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 from jax import Array
+
+CPU_ROWS = 2048
+"""Rows of a rollout that a CPU evaluates at a time: their floats stay in the cache, and fewer make matmuls slower."""
 
 ORTHOGONAL = nn.initializers.orthogonal(math.sqrt(2))
 
@@ -16,6 +20,14 @@ ORTHOGONAL = nn.initializers.orthogonal(math.sqrt(2))
 def orthogonal_dense(size: int, scale: float, name: str | None = None) -> nn.Dense:
     """A dense layer with an orthogonal kernel of the given gain and zero bias."""
     return nn.Dense(size, kernel_init=nn.initializers.orthogonal(scale), name=name)
+
+
+def map_rows(function: Callable[[Array], Array], inputs: Array, row_ndim: int) -> Array:
+    """`function` over the rows of `[T, N, *row]` or `[B, *row]`: some after others on a CPU, elsewhere all at once."""
+    if jax.default_backend() != "cpu":
+        return function(inputs)
+    rows_per_entry = math.prod(inputs.shape[1 : inputs.ndim - row_ndim])
+    return jax.lax.map(function, inputs, batch_size=max(1, CPU_ROWS // rows_per_entry))
 
 
 class MLP(nn.Module):

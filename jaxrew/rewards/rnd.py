@@ -10,7 +10,7 @@ import optax
 from jax import Array, lax
 from jax.flatten_util import ravel_pytree
 
-from jaxrew.networks import MLP, orthogonal_dense
+from jaxrew.networks import MLP, map_rows, orthogonal_dense
 from jaxrew.rewards.base import Bonus, Context, Metrics, Rewards, feature_shape
 from jaxrew.training.normalise import (
     Moments,
@@ -106,20 +106,19 @@ class RND(Bonus, kw_only=True):
         )
 
     def warm(self, state: RNDState, batch: Transition, ctx: Context) -> RNDState:
-        features = ctx.spec.to_features(batch.next_obs)
-        state = state._replace(features=update_moments(state.features, features))
-        errors = self._errors(state, features, ctx.spec)
+        state = state._replace(features=update_moments(state.features, ctx.spec.to_features(batch.next_obs)))
+        errors = self._errors(state, batch, ctx.spec)
         return state._replace(returns=filter_returns(state.returns, errors, self.discount(ctx)))
 
     def reward(self, state: RNDState, batch: Transition, ctx: Context) -> tuple[Rewards, RNDState]:
-        features = ctx.spec.to_features(batch.next_obs)
-        errors = self._errors(state, features, ctx.spec)
+        errors = self._errors(state, batch, ctx.spec)
         returns = filter_returns(state.returns, errors, self.discount(ctx))
-        state = state._replace(features=update_moments(state.features, features), returns=returns)
+        features = update_moments(state.features, ctx.spec.to_features(batch.next_obs))
+        state = state._replace(features=features, returns=returns)
         return {self.stream_name: errors * returns.scale}, state
 
     def rescore(self, state: RNDState, batch: Transition, ctx: Context) -> Rewards:
-        errors = self._errors(state, ctx.spec.to_features(batch.next_obs), ctx.spec)
+        errors = self._errors(state, batch, ctx.spec)
         return {self.stream_name: errors * state.returns.scale}
 
     def update(self, state: RNDState, batch: Transition, ctx: Context) -> tuple[RNDState, Metrics]:
@@ -141,12 +140,16 @@ class RND(Bonus, kw_only=True):
         metrics = {f"reward/{self.label}/loss": losses.mean(), f"reward/{self.label}/std": 1.0 / state.returns.scale}
         return state._replace(predictor=unravel(vector), opt_state=opt_state), metrics
 
-    def _errors(self, state: RNDState, features: Array, spec: EnvSpec) -> Array:
+    def _errors(self, state: RNDState, batch: Transition, spec: EnvSpec) -> Array:
         target, predictor = self._networks(spec)
-        # Here and above the barrier keeps XLA from whitening once for each network.
-        inputs = lax.optimization_barrier(whiten(state.features, features, self.clip))
-        error = embed(target, state.target, inputs) - embed(predictor, state.predictor, inputs)
-        return jnp.square(error).mean(axis=-1)
+
+        def errors(obs: Array) -> Array:
+            # Here and above the barrier keeps XLA from whitening once for each network.
+            inputs = lax.optimization_barrier(whiten(state.features, spec.to_features(obs), self.clip))
+            error = embed(target, state.target, inputs) - embed(predictor, state.predictor, inputs)
+            return jnp.square(error).mean(axis=-1)
+
+        return map_rows(errors, batch.next_obs, row_ndim=len(spec.obs_shape))
 
     def _networks(self, spec: EnvSpec) -> tuple[Embedding, Embedding]:
         encoder = self.encoder or MLP((64,), nn.relu, feature_ndim=len(feature_shape(spec)))
