@@ -4,6 +4,8 @@ The low four bits are MiniGrid's object code; a closed and a locked door have co
 channel needs no bits. The high four bits are the colour: `cell = object | colour << 4`.
 """
 
+from typing import Any
+
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -12,17 +14,32 @@ UNSEEN, EMPTY, WALL, FLOOR, DOOR, KEY, BALL, BOX, GOAL, LAVA, AGENT, CLOSED_DOOR
 
 RED, GREEN, BLUE, PURPLE, YELLOW, GREY = range(6)
 
+COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
+OBJECTS = ("unseen", "empty", "wall", "floor", "door", "key", "ball", "box", "goal", "lava", "agent")
+
 OPEN, CLOSED, LOCKED = range(3)
 """Door states, the third channel of MiniGrid's image; 0 for everything that is not a door."""
 
 
-def cell(kind: int, colour: int) -> int:
+ONEHOT = len(OBJECTS) + len(COLOURS) + 3
+"""Channels of Farama's one-hot observation: objects, colours and door states."""
+
+
+def cell(kind: int | Array, colour: int | Array) -> int | Array:
     """The byte of an object of a colour."""
     return kind | colour << 4
 
 
-GREY_WALL = cell(WALL, GREY)
-GREEN_GOAL = cell(GOAL, GREEN)
+GREY_WALL = WALL | GREY << 4
+GREEN_GOAL = GOAL | GREEN << 4
+RED_LAVA = LAVA | RED << 4
+
+
+def word(name: str, value: Any) -> str:
+    """The word for a number of a mission, by the name of its fact: a colour, an object, or the number itself."""
+    if name.endswith("colour"):
+        return COLOURS[int(value)]
+    return OBJECTS[int(value)] if name.endswith("object") else str(value)
 
 
 def kind(cells: Array) -> Array:
@@ -44,6 +61,14 @@ def unpack(cells: Array) -> Array:
     shut = low >= CLOSED_DOOR
     state = jnp.where(shut, low - jnp.uint8(CLOSED_DOOR - CLOSED), jnp.uint8(OPEN))
     return jnp.stack([jnp.where(shut, jnp.uint8(DOOR), low), cells >> 4, state], axis=-1)
+
+
+def onehot(cells: Array) -> Array:
+    """Bytes `[...]` as Farama's `OneHotPartialObsWrapper` shows them, uint8 `[..., 20]`: object, colour, state."""
+    image = unpack(cells)
+    sizes = (len(OBJECTS), len(COLOURS), 3)
+    parts = [image[..., k, None] == jnp.arange(size, dtype=jnp.uint8) for k, size in enumerate(sizes)]
+    return jnp.concatenate(parts, axis=-1).astype(jnp.uint8)
 
 
 def image_features(image: Array) -> Array:

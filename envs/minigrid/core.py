@@ -1,12 +1,14 @@
-"""The MiniGrid world, exactly as in Farama's `minigrid` 3.2.0 (Chevalier-Boisvert et al. 2023), N levels at a time.
+"""A family of MiniGrid levels as an environment: Farama's `minigrid` 3.2.0 (Chevalier-Boisvert et al., 2023), exactly.
 
-A family of levels (`empty.py`, `doorkey.py`, ...) subclasses `MiniGrid` and says how levels are generated; walls,
-doors, keys, balls, boxes, floors, goals, lava, the seven actions, occlusion and observations are here.
+A family (`empty.py`, `doorkey.py`, ...) subclasses `MiniGrid` and says how its levels are built and what ends and
+rewards an episode. The rules of the world are in `world`, what the agent sees in `view`, the tools to build levels with
+in `level` and `rooms`.
 """
 
 import abc
 import dataclasses
-from typing import ClassVar, NamedTuple
+import functools
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -15,39 +17,12 @@ from jax import Array
 
 from envs.base import Environment
 from envs.minigrid import cells as c
-from envs.minigrid.view import STEP_X, STEP_Y, observe
+from envs.minigrid.level import Level, Words
+from envs.minigrid.view import STEP_X, STEP_Y, observe, overview
+from envs.minigrid.world import FORWARD, Boxes, GridState, at, interact, move
 from jaxrew.types import Discrete, EnvSpec, Fact, Step, unknown
 
-LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
-
-OBSERVATIONS = ("packed", "partial")
-
-
-class Boxes(NamedTuple):
-    """What boxes hold, as cells: `grid` at every place, `[height, width]`, and `carried` in the carried box."""
-
-    grid: Array
-    carried: Array
-
-
-class GridState(NamedTuple):
-    """A level and the agent in it, all leaves `[N, ...]` (or without N for one environment).
-
-    Attributes:
-      grid: cells `[height, width]`, uint8, without the agent.
-      agent: index of the agent's cell, `y * width + x`, int32.
-      direction: 0 right, 1 down, 2 left, 3 up, int32.
-      carrying: the cell byte of what is carried; `EMPTY` for nothing. uint8.
-      step_count: steps since the episode began, int32.
-      boxes: what boxes hold; None in families whose boxes are all empty.
-    """
-
-    grid: Array
-    agent: Array
-    direction: Array
-    carrying: Array
-    step_count: Array
-    boxes: Boxes | None = None
+OBSERVATIONS = ("packed", "partial", "onehot", "full")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,31 +30,49 @@ class MiniGrid(Environment, abc.ABC):
     """A MiniGrid level family.
 
     Attributes:
-      obs: `"packed"`, one byte per cell (see `cells`), uint8 `[view_size, view_size]`; or `"partial"`, Farama's image,
-        uint8 `[view_size, view_size, 3]`. Both are indexed `[x, y]` and read the same to a network (`spec.features`).
+      obs: what the agent observes, all uint8 and indexed `[x, y]`.
+        `"packed"`: what it sees, one byte per cell (see `cells`), `[view_size, view_size]`.
+        `"partial"`: Farama's image of the same, object, colour and state, `[view_size, view_size, 3]`. Networks read
+        the same features from both.
+        `"onehot"`: Farama's `OneHotPartialObsWrapper`, `[view_size, view_size, 20]`.
+        `"full"`: Farama's `FullyObsWrapper`, the whole grid and the agent in it, `[width, height, 3]`.
         Farama's separate `direction` is a fact, not part of the observation: the view turns with the agent.
       view_size: side of the square the agent sees, odd, 3 to 15.
+      see_mission: whether the numbers of the mission (`task_facts`) follow the observation, which is then flat; without
+        them a family whose mission differs from level to level cannot be solved for sure.
     """
 
     obs: str = "packed"
     view_size: int = 7
+    see_mission: bool = False
 
     see_through: ClassVar[bool] = False
     """Whether walls and shut doors hide what is behind them (False) or not (True)."""
     boxes_hold: ClassVar[bool] = False
     """Whether boxes may hold an object, which needs a second plane in the state."""
+    bordered: ClassVar[bool] = True
+    """Whether the outermost cells are grey walls wherever the agent can see them."""
+    num_actions: ClassVar[int] = 7
+    """How many of left, right, forward, pick up, drop, toggle, done there are."""
+    landmarks: ClassVar[dict[str, int]] = {}
+    """Facts `NAME_pos`, each the place of the first object of a kind."""
+    mission: ClassVar[str] = ""
+    """Farama's mission, with the names of task facts in braces."""
 
     def __post_init__(self) -> None:
-        if self.obs not in OBSERVATIONS:
-            raise ValueError(unknown("MiniGrid observation", self.obs, OBSERVATIONS))
+        check_choice("MiniGrid observation", self.obs, OBSERVATIONS)
         if not 3 <= self.view_size <= 15 or self.view_size % 2 == 0:
             nearest = min(max(3, self.view_size | 1), 15)
             raise ValueError(f"view_size is {self.view_size}, but it must be odd and from 3 to 15; try {nearest}")
+        if self.see_mission and not self.task_facts():
+            raise ValueError(f"see_mission is True, but the mission of {self.name} is always the same; leave it out")
+
+    # -- what a family says --------------------------------------------------------------------------------------------
 
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """The Farama id."""
+        """The id, Farama's where it has one."""
 
     @property
     @abc.abstractmethod
@@ -92,13 +85,31 @@ class MiniGrid(Environment, abc.ABC):
         """The time limit."""
 
     @abc.abstractmethod
-    def levels(self, keys: Array) -> tuple[Array, Array, Array]:
-        """Fresh levels `(grid, agent, direction)`, as in `GridState`, level i from `keys[i]` alone."""
+    def build(self, level: Any) -> dict[str, Any] | None:
+        """Builds one level in what `blank` made; returns its task, if it has one."""
+
+    def blank(self, words: Words) -> Level:
+        """What `build` starts from: an empty walled room."""
+        return Level(words, *self.shape)
+
+    def task_facts(self) -> tuple[Fact, ...]:
+        """The facts kept in `GridState.task`: what `build` returns."""
+        return ()
+
+    def import_task(self, world: Any) -> dict[str, Any]:
+        """The task of a Farama world, to step both from the same level."""
+        return {}
+
+    def meant(self, action: Array) -> Array:
+        """The action that the world carries out."""
+        return action
+
+    def stir(self, key: Array, state: GridState) -> GridState:
+        """What moves by itself, before the agent acts."""
+        return state
 
     def outcome(self, state: GridState, action: Array, front: Array, after: GridState) -> tuple[Array, Array]:
         """`(reward, terminated)` `[N]` of a transition: walking onto a goal pays and ends, walking into lava ends.
-
-        Success is worth 1 - 0.9 step_count / max_steps, this step counted.
 
         Args:
           state: before the action.
@@ -108,42 +119,65 @@ class MiniGrid(Environment, abc.ABC):
         """
         forward = action == FORWARD
         success = forward & (c.kind(front) == c.GOAL)
-        died = forward & (c.kind(front) == c.LAVA)
-        return jnp.where(success, success_rewards(self.max_steps)[after.step_count], 0.0), success | died
+        return self.pay(success, after), success | (forward & (c.kind(front) == c.LAVA))
+
+    def pay(self, success: Array, after: GridState) -> Array:
+        """Success is worth 1 - 0.9 step_count / max_steps, this step counted; all else nothing."""
+        return jnp.where(success, success_rewards(self.max_steps)[after.step_count], 0.0)
+
+    # -- the environment -----------------------------------------------------------------------------------------------
 
     @property
     def spec(self) -> EnvSpec:
-        packed = self.obs == "packed"
-        view = (self.view_size, self.view_size)
+        height, width = self.shape
+        shape = (width, height, 3) if self.obs == "full" else (self.view_size, self.view_size)
+        shape += {"packed": (), "full": (), "partial": (3,), "onehot": (c.ONEHOT,)}[self.obs]
+        features = {"packed": c.packed_features, "onehot": None}.get(self.obs, c.image_features)
+        if self.see_mission:
+            features = _features_and_mission(features, shape)
+            shape = (int(np.prod(shape)) + sum(int(np.prod(fact.shape)) for fact in self.task_facts()),)
         return EnvSpec(
             name=self.name,
-            obs_shape=view if packed else (*view, 3),
+            obs_shape=shape,
             obs_dtype="uint8",
-            action_space=Discrete(7),
+            action_space=Discrete(self.num_actions),
             max_steps=self.max_steps,
             facts=self.fact_specs(),
             position="agent_pos",
             success=0.0,
-            features=c.packed_features if packed else c.image_features,
+            features=features,
         )
 
     def fact_specs(self) -> tuple[Fact, ...]:
-        """What `facts_many` returns; families append their own."""
-        far = max(self.shape) - 1
+        """What `facts_many` returns; families with facts of their own append them."""
+        far, bulk = max(self.shape) - 1, "5 key 6 ball 7 box"
         return (
             Fact("agent_pos", "cell of the agent, (x, y) from the top left", 0, far, (2,), unit="cells"),
             Fact("direction", "where the agent faces: 0 right, 1 down, 2 left, 3 up", 0, 3),
-            Fact("front", "object ahead: 1 empty 2 wall 3 floor 4 door 5 key 6 ball 7 box 8 goal 9 lava", 1, 9),
+            Fact("front", f"object ahead: 1 empty 2 wall 3 floor 4 door {bulk} 8 goal 9 lava", 1, 9),
             Fact("front_colour", "its colour: 0 red 1 green 2 blue 3 purple 4 yellow 5 grey; 0 if empty", 0, 5),
             Fact("front_state", "state of a door ahead: 0 open 1 closed 2 locked; 0 if no door", 0, 2),
-            Fact("carrying", "object carried: 1 nothing 5 key 6 ball 7 box", 1, 7),
+            Fact("carrying", f"object carried: 1 nothing {bulk}", 1, 7),
             Fact("carrying_colour", "its colour, as in front_colour; 0 if nothing", 0, 5),
             Fact("step_count", "steps since the episode began", 0, self.max_steps, unit="steps"),
+            *(
+                Fact(
+                    f"{name}_pos",
+                    f"cell of the first {name} in reading order; (-1, -1) if none lies there",
+                    -1,
+                    far,
+                    (2,),
+                    unit="cells",
+                )
+                for name in self.landmarks
+            ),
+            *self.task_facts(),
         )
 
     def facts_many(self, state: GridState) -> dict[str, Array]:
         front = c.unpack(at(state.grid, self._front_index(state))).astype(jnp.int32)
         carrying = c.unpack(state.carrying).astype(jnp.int32)
+        kinds = c.kind(state.grid).reshape(state.grid.shape[0], -1)
         return {
             "agent_pos": self.position(state.agent),
             "direction": state.direction,
@@ -153,6 +187,8 @@ class MiniGrid(Environment, abc.ABC):
             "carrying": carrying[:, 0],
             "carrying_colour": carrying[:, 1],
             "step_count": state.step_count,
+            **{f"{name}_pos": self._first(kinds, kind) for name, kind in self.landmarks.items()},
+            **state.task,
         }
 
     def position(self, index: Array) -> Array:
@@ -162,19 +198,34 @@ class MiniGrid(Environment, abc.ABC):
 
     def observation(self, state: GridState) -> Array:
         """The observation of states `[N, ...]`."""
-        packed = observe(state.grid, state.agent, state.direction, state.carrying, self.view_size, self.see_through)
-        return packed if self.obs == "packed" else c.unpack(packed)
+        if self.obs == "full":
+            image = overview(state.grid, state.agent, state.direction)
+        else:
+            place = state.agent, state.direction, state.carrying
+            cells = observe(state.grid, *place, self.view_size, self.see_through, self.bordered)
+            image = {"packed": lambda x: x, "partial": c.unpack, "onehot": c.onehot}[self.obs](cells)
+        if not self.see_mission:
+            return image
+        numbers = [state.task[fact.name].reshape(image.shape[0], -1) for fact in self.task_facts()]
+        return jnp.concatenate([image.reshape(image.shape[0], -1), *(x.astype(jnp.uint8) for x in numbers)], axis=1)
+
+    def levels(self, keys: Array) -> GridState:
+        """Fresh levels, level i from `keys[i]` alone."""
+        words = jax.vmap(lambda key: jax.random.bits(key, (max(self._num_words, 1),)))(keys)
+        return jax.vmap(lambda values: self._level(Words(values)))(words)
 
     def reset_many(self, keys: Array) -> tuple[GridState, Array]:
-        state = start(*self.levels(keys), boxes_hold=self.boxes_hold)
+        state = self.levels(keys)
         return state, self.observation(state)
 
     def step_many(self, key: Array, state: GridState, action: Array) -> tuple[GridState, Step]:
+        action = self.meant(action)
         index = self._front_index(state)
-        front = at(state.grid, index)
-        after = interact(move(state, index, front, action), index, front, action)
+        stirred = self.stir(key, state)
+        front = at(stirred.grid, index)
+        after = interact(move(stirred, index, front, action), index, front, action)
         after = after._replace(step_count=state.step_count + 1)
-        reward, terminated = self.outcome(state, action, front, after)
+        reward, terminated = self.outcome(state, action, at(state.grid, index), after)
         truncated = after.step_count >= self.max_steps
         return after, Step(self.observation(after), reward, terminated, truncated, self.facts_many(after))
 
@@ -187,9 +238,51 @@ class MiniGrid(Environment, abc.ABC):
     def facts(self, state: GridState) -> dict[str, Array]:
         return unbatch(self.facts_many(batch_of_one(state)))
 
+    def mission_text(self, state: GridState) -> str:
+        """Farama's mission string of one state."""
+        words = {name: c.word(name, np.asarray(value)) for name, value in state.task.items()}
+        return self.mission.format(**words)
+
+    # -- plumbing ------------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _num_words(self) -> int:
+        """How many random words a level needs, from a dry run."""
+        words = Words()
+        jax.eval_shape(lambda: self._level(words))
+        return words.used
+
+    def _level(self, words: Words) -> GridState:
+        level = self.blank(words)
+        task = self.build(level) or {}
+        nothing = jnp.uint8(c.EMPTY)
+        contents = jnp.full_like(level.grid, c.EMPTY) if level.contents is None else level.contents
+        return GridState(
+            grid=level.grid,
+            agent=level.agent,
+            direction=level.direction,
+            carrying=nothing,
+            step_count=jnp.int32(0),
+            boxes=Boxes(contents, nothing) if self.boxes_hold else None,
+            task={name: jnp.asarray(value, jnp.int32) for name, value in task.items()},
+        )
+
     def _front_index(self, state: GridState) -> Array:
         width = self.shape[1]
         return state.agent + (jnp.array(STEP_X) + width * jnp.array(STEP_Y))[state.direction]
+
+    def _first(self, kinds: Array, kind: int) -> Array:
+        """The `(x, y)` of the first cell of a kind among `kinds` `[N, cells]`, or (-1, -1)."""
+        here = kinds == kind
+        if kind == c.DOOR:
+            here |= kinds >= c.CLOSED_DOOR
+        return jnp.where(here.any(axis=1)[:, None], self.position(jnp.argmax(here, axis=1).astype(jnp.int32)), -1)
+
+
+def check_choice(kind: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raises ValueError, naming the nearest choice, unless `value` is one."""
+    if value not in choices:
+        raise ValueError(unknown(kind, value, choices))
 
 
 def success_rewards(max_steps: int) -> Array:
@@ -197,86 +290,17 @@ def success_rewards(max_steps: int) -> Array:
     return jnp.asarray((1 - 0.9 * (np.arange(max_steps + 1) / max_steps)).astype(np.float32))
 
 
-def at(grid: Array, index: Array) -> Array:
-    """The cells `[N]` of `grid` `[N, height, width]` at `index` `[N]`."""
-    flat = grid.reshape(grid.shape[0], -1)
-    return jnp.take_along_axis(flat, index[:, None], axis=1, mode="promise_in_bounds")[:, 0]
+@functools.cache
+def _features_and_mission(features: Any, shape: tuple[int, ...]) -> Any:
+    """Flat features of an observation of `shape` with mission numbers behind it. Cached, to compare equal."""
 
+    def split(obs: Array) -> Array:
+        size, batch = int(np.prod(shape)), obs.shape[:-1]
+        image = obs[..., :size].reshape(*batch, *shape)
+        seen = image.astype(jnp.float32) if features is None else features(image)
+        return jnp.concatenate([seen.reshape(*batch, -1), obs[..., size:] / jnp.float32(c.AGENT)], axis=-1)
 
-def put(grid: Array, index: Array, cell: Array) -> Array:
-    """`grid` with `cell` `[N]` at `index` `[N]`."""
-    flat = grid.reshape(grid.shape[0], -1)
-    rows = jnp.arange(flat.shape[0])
-    options = {"mode": "promise_in_bounds", "unique_indices": True, "indices_are_sorted": True}
-    return flat.at[rows, index].set(cell, **options).reshape(grid.shape)
-
-
-def move(state: GridState, index: Array, front: Array, action: Array) -> GridState:
-    """Turns the agent, or walks it onto an empty cell, a floor, an open door, a goal or lava."""
-    kind = c.kind(front)
-    walkable = (kind == c.EMPTY) | (kind == c.FLOOR) | (kind == c.DOOR) | (kind == c.GOAL) | (kind == c.LAVA)
-    turn = (action == RIGHT).astype(jnp.int32) - (action == LEFT)
-    return state._replace(
-        agent=jnp.where((action == FORWARD) & walkable, index, state.agent),
-        direction=(state.direction + turn) & 3,
-    )
-
-
-def interact(state: GridState, index: Array, front: Array, action: Array) -> GridState:
-    """Picks up, drops or toggles what is at `index`, the cell ahead, which holds `front`."""
-    kind = c.kind(front)
-    empty_handed = state.carrying == c.EMPTY
-    picks = (action == PICKUP) & (kind >= c.KEY) & (kind <= c.BOX) & empty_handed
-    drops = (action == DROP) & (kind == c.EMPTY) & ~empty_handed
-    swaps = picks | drops
-    toggles = action == TOGGLE
-    swings = toggles & ((kind == c.DOOR) | (kind == c.CLOSED_DOOR))
-    unlocks = toggles & (kind == c.LOCKED_DOOR) & (state.carrying == front ^ (c.LOCKED_DOOR ^ c.KEY))
-    opens_box = toggles & (kind == c.BOX)
-
-    after = jnp.where(swaps, state.carrying, front)
-    after = jnp.where(swings, front ^ (c.DOOR ^ c.CLOSED_DOOR), after)
-    after = jnp.where(unlocks, front ^ (c.LOCKED_DOOR ^ c.DOOR), after)
-    held = jnp.uint8(c.EMPTY)
-    boxes = state.boxes
-    if boxes is not None:
-        held = at(boxes.grid, index)
-        inside = jnp.where(opens_box, jnp.uint8(c.EMPTY), jnp.where(swaps, boxes.carried, held))
-        boxes = Boxes(put(boxes.grid, index, inside), jnp.where(swaps, held, boxes.carried))
-    return state._replace(
-        grid=put(state.grid, index, jnp.where(opens_box, held, after)),
-        carrying=jnp.where(swaps, front, state.carrying),
-        boxes=boxes,
-    )
-
-
-def start(grid: Array, agent: Array, direction: Array, boxes_hold: bool) -> GridState:
-    """The state at the start of levels `[N, ...]` whose boxes, if any, are empty."""
-    nothing = jnp.full(agent.shape, c.EMPTY, jnp.uint8)
-    return GridState(
-        grid=grid,
-        agent=agent,
-        direction=direction,
-        carrying=nothing,
-        step_count=jnp.zeros(agent.shape, jnp.int32),
-        boxes=Boxes(jnp.full_like(grid, c.EMPTY), nothing) if boxes_hold else None,
-    )
-
-
-def walled(height: int, width: int) -> np.ndarray:
-    """An empty room: cells `[height, width]` with grey walls around."""
-    room = np.full((height, width), c.EMPTY, np.uint8)
-    room[[0, -1], :] = room[:, [0, -1]] = c.GREY_WALL
-    return room
-
-
-def random_words(keys: Array, count: int) -> list[Array]:
-    """`count` independent uniform uint32 arrays `[N]`, entry i from `keys[i]` alone.
-
-    `word % n` is then uniform below n up to n / 2^32.
-    """
-    words = jax.vmap(lambda key: jax.random.bits(key, (count,)))(keys)
-    return [words[:, i] for i in range(count)]
+    return split
 
 
 def batch_of_one(tree):

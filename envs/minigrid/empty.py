@@ -3,11 +3,9 @@
 import dataclasses
 from typing import ClassVar
 
-import jax.numpy as jnp
-from jax import Array
-
 from envs.minigrid import cells as c
-from envs.minigrid.core import MiniGrid, random_words, walled
+from envs.minigrid.core import MiniGrid
+from envs.minigrid.level import Level
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +21,7 @@ class Empty(MiniGrid):
     random_start: bool = False
 
     see_through: ClassVar[bool] = True
+    mission: ClassVar[str] = "get to the green goal square"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,15 +40,9 @@ class Empty(MiniGrid):
     def max_steps(self) -> int:
         return 4 * self.size**2
 
-    def levels(self, keys: Array) -> tuple[Array, Array, Array]:
-        room = walled(*self.shape)
-        room[-2, -2] = c.GREEN_GOAL
-        num_envs, inside = keys.shape[0], self.size - 2
-        place = direction = jnp.zeros(num_envs, jnp.int32)
+    def build(self, level: Level) -> None:
+        level.put(self.size - 2, self.size - 2, c.GREEN_GOAL)
         if self.random_start:
-            place_word, direction_word = random_words(keys, 2)
-            # The goal is the last cell inside, so leaving it out leaves 0 .. inside^2 - 2.
-            place = (place_word % (inside**2 - 1)).astype(jnp.int32)
-            direction = (direction_word % 4).astype(jnp.int32)
-        agent = (place // inside + 1) * self.size + place % inside + 1
-        return jnp.broadcast_to(room, (num_envs, *room.shape)), agent, direction
+            level.place_agent()
+        else:
+            level.put_agent(1, 1, 0)

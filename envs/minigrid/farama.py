@@ -9,7 +9,8 @@ import numpy as np
 from jax import Array
 
 from envs.minigrid import cells as c
-from envs.minigrid.core import Boxes, GridState, MiniGrid, batch_of_one, unbatch
+from envs.minigrid.core import MiniGrid, batch_of_one, unbatch
+from envs.minigrid.world import Boxes, GridState
 from jaxrew.types import unknown
 
 
@@ -42,6 +43,7 @@ def import_state(farama_env: Any, env: MiniGrid | None = None) -> tuple[GridStat
         direction=jnp.int32(world.agent_dir),
         carrying=jnp.uint8(_cell(world.carrying)),
         step_count=jnp.int32(world.step_count),
+        task={name: jnp.asarray(value, jnp.int32) for name, value in env.import_task(world).items()},
     )
     if env.boxes_hold:
         contents = np.array([_cell(_contents(thing)) for thing in objects], np.uint8).reshape(shape)
@@ -62,7 +64,7 @@ def _cell(thing: Any) -> int:
     kind, colour, door_state = thing.encode()
     if kind == c.DOOR and door_state != c.OPEN:
         kind = c.CLOSED_DOOR - 1 + door_state
-    return c.cell(kind, colour)
+    return kind | colour << 4
 
 
 def _contents(thing: Any) -> Any:

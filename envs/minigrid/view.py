@@ -14,17 +14,15 @@ STEP_Y = (0, 1, 0, -1)
 """One step ahead for direction 0 right, 1 down, 2 left, 3 up; y grows downwards."""
 
 
-def view_cells(grid: Array, agent: Array, direction: Array, size: int) -> Array:
-    """The cells ahead of the agent before anything is hidden.
-
-    Cells outside the map read as the nearest border cell, which every MiniGrid level makes a grey wall wherever it can
-    be seen.
+def view_cells(grid: Array, agent: Array, direction: Array, size: int, bordered: bool) -> Array:
+    """The cells ahead of the agent before anything is hidden. Cells outside the map read as grey walls.
 
     Args:
       grid: cells `[N, height, width]`.
       agent: index of the agent's cell, `y * width + x`, `[N]`.
       direction: `[N]`.
       size: side of the view, odd.
+      bordered: whether all border cells that can be seen are grey walls, which spares a comparison.
 
     Returns:
       `[N, size, size]`, indexed `[x, y]`.
@@ -48,7 +46,16 @@ def view_cells(grid: Array, agent: Array, direction: Array, size: int) -> Array:
     flat = jnp.take_along_axis(
         grid.reshape(num_envs, -1), index.reshape(num_envs, -1), axis=1, mode="promise_in_bounds"
     )
-    return flat.reshape(num_envs, size, size)
+    view = flat.reshape(num_envs, size, size)
+    if bordered:
+        return view
+
+    def inside(x: Array, y: Array) -> Array:
+        return (x >= 0) & (x < width) & (y >= 0) & (y < height)
+
+    ahead_inside = inside(x[:, None] + step_x[:, None] * ahead, y[:, None] + step_y[:, None] * ahead)
+    right_inside = inside(x[:, None] - step_y[:, None] * right, y[:, None] + step_x[:, None] * right)
+    return jnp.where(right_inside[:, :, None] & ahead_inside[:, None, :], view, jnp.uint8(c.GREY_WALL))
 
 
 def pass_light(lit: Array, clear: Array, size: int) -> tuple[Array, Array]:
@@ -104,12 +111,26 @@ def visible(view: Array) -> Array:
     return (visible_rows(clear)[:, None, :] & bits) != 0
 
 
-def observe(grid: Array, agent: Array, direction: Array, carrying: Array, size: int, see_through: bool) -> Array:
+def observe(
+    grid: Array, agent: Array, direction: Array, carrying: Array, size: int, see_through: bool, bordered: bool
+) -> Array:
     """The packed observation `[N, size, size]`, uint8: cells as seen, 0 where unseen, what is carried at the agent."""
     # Gathered once, for the masks and for the observation.
-    view = lax.optimization_barrier(view_cells(grid, agent, direction, size))
+    view = lax.optimization_barrier(view_cells(grid, agent, direction, size, bordered))
     if not see_through:
         view = jnp.where(visible(view), view, jnp.uint8(c.UNSEEN))
     x, y = size // 2, size - 1
     at_agent = (jnp.arange(size)[:, None] == x) & (jnp.arange(size) == y)
     return jnp.where(at_agent, carrying[:, None, None], view)
+
+
+def overview(grid: Array, agent: Array, direction: Array) -> Array:
+    """The whole grid as an image `[N, width, height, 3]`, uint8, the agent in it with its direction as the state."""
+    num_envs, height, width = grid.shape
+    image = jnp.swapaxes(c.unpack(grid), 1, 2)
+    here = (jnp.arange(width)[:, None] == (agent % width)[:, None, None]) & (
+        jnp.arange(height) == (agent // width)[:, None, None]
+    )
+    zero = jnp.zeros(num_envs, jnp.int32)
+    agents = jnp.stack([zero + c.AGENT, zero + c.RED, direction], axis=-1).astype(jnp.uint8)
+    return jnp.where(here[..., None], agents[:, None, None], image)

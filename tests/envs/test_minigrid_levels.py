@@ -10,7 +10,7 @@ from jax import lax
 from scipy import stats
 
 from envs.minigrid import IDS, DoorKey, unpack
-from envs.minigrid.core import FORWARD
+from envs.minigrid.world import FORWARD
 from tests.references.minigrid_replay import make_farama
 from tests.references.minigrid_solver import plan
 

@@ -12,7 +12,7 @@ from minigrid.core.world_object import Ball, Box, Door, Floor, Goal, Key, Lava, 
 from minigrid.minigrid_env import MiniGridEnv
 
 from envs.minigrid import MiniGrid
-from envs.minigrid.core import DROP, FORWARD, LEFT, PICKUP, RIGHT, TOGGLE
+from envs.minigrid.world import DROP, FORWARD, LEFT, PICKUP, RIGHT, TOGGLE
 
 ODDS = {
     **{"wall": 0.1, "floor": 0.1, "open": 0.1, "closed": 0.1, "locked": 0.1},
@@ -42,7 +42,7 @@ class World(MiniGrid):
     def max_steps(self):
         return 100
 
-    def levels(self, keys):
+    def build(self, level):
         raise AssertionError("worlds are imported, not generated")
 
 

@@ -1,0 +1,122 @@
+"""Levels that are a grid of equal rooms with shared walls: Farama's `RoomGrid`."""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from envs.minigrid import cells as c
+from envs.minigrid.level import Int, Level, Words
+
+RIGHT, DOWN, LEFT, UP = range(4)
+"""The walls of a room, numbered like directions."""
+
+_SIDE_X, _SIDE_Y = np.array([1, 0, -1, 0]), np.array([0, 1, 0, -1])
+
+
+class RoomLevel(Level):
+    """`columns x rows` rooms of side `room_size`, walls included. Room (i, j) is in column i and row j.
+
+    Attributes:
+      has_door: which walls between rooms have a door or are removed, bool `[E]`; see `edge`.
+      locked: which rooms count as locked, bool `[rows * columns]`.
+    """
+
+    def __init__(self, words: Words, room_size: int, rows: int, columns: int):
+        self.size, self.rows, self.columns = room_size, rows, columns
+        super().__init__(words, (room_size - 1) * rows + 1, (room_size - 1) * columns + 1)
+        on_wall = (self.x % (room_size - 1) == 0) | (self.y % (room_size - 1) == 0)
+        self.grid = jnp.asarray(np.where(on_wall, c.GREY_WALL, c.EMPTY).astype(np.uint8))
+        # Until it is placed, the agent counts as being in the middle room, and things keep their distance from there.
+        self.put_agent(*(n // 2 * (room_size - 1) + room_size // 2 for n in (columns, rows)), RIGHT)
+        self.rooms_of_edge = np.array(
+            [(j * columns + i, j * columns + i + 1) for j in range(rows) for i in range(columns - 1)]
+            + [(j * columns + i, (j + 1) * columns + i) for j in range(rows - 1) for i in range(columns)]
+        )
+        self.has_door: Array = jnp.zeros(len(self.rooms_of_edge), bool)
+        self.locked: Array = jnp.zeros(rows * columns, bool)
+
+    def edge(self, i: Int, j: Int, side: int) -> Int:
+        """The number of a wall between two rooms: first those between neighbours in a row, then in a column."""
+        i, j = (i - 1 if side == LEFT else i), (j - 1 if side == UP else j)
+        if side in (RIGHT, LEFT):
+            return j * (self.columns - 1) + i
+        return self.rows * (self.columns - 1) + j * self.columns + i
+
+    def room(self, i: Int, j: Int):
+        """The cells of a room, walls included."""
+        return self.rectangle(i * (self.size - 1), j * (self.size - 1), self.size, self.size)
+
+    def door_place(self, i: Int, j: Int, side: int) -> tuple[Int, Int]:
+        """A random place for a door in the wall of a room."""
+        left, top, along = i * (self.size - 1), j * (self.size - 1), self.between(1, self.size - 1)
+        if side in (RIGHT, LEFT):
+            return left + (self.size - 1) * (side == RIGHT), top + along
+        return left + along, top + (self.size - 1) * (side == DOWN)
+
+    def add_door(
+        self, i: Int, j: Int, side: int, colour: Int, locked: bool, blocked_by: Int | None = None
+    ) -> tuple[Int, Int]:
+        """A door in the wall of room (i, j), with a thing in front of it inside the room if asked: its `(x, y)`."""
+        x, y = self.door_place(i, j, side)
+        self.put(x, y, c.cell(c.LOCKED_DOOR if locked else c.CLOSED_DOOR, colour))
+        if blocked_by is not None:
+            self.put(x - _SIDE_X[side], y - _SIDE_Y[side], blocked_by)
+        self.has_door |= np.arange(len(self.rooms_of_edge)) == self.edge(i, j, side)
+        here = np.arange(self.rows * self.columns) == j * self.columns + i
+        self.locked = self.locked | here if locked else self.locked & ~here
+        return x, y
+
+    def remove_wall(self, i: int, j: int, side: int) -> None:
+        """Takes away the wall between two rooms, but for its ends."""
+        left, top, last = i * (self.size - 1), j * (self.size - 1), self.size - 1
+        if side in (RIGHT, LEFT):
+            wall = self.rectangle(left + last * (side == RIGHT), top + 1, 1, last - 1)
+        else:
+            wall = self.rectangle(left + 1, top + last * (side == DOWN), last - 1, 1)
+        self.fill(wall, c.EMPTY)
+        self.has_door |= np.arange(len(self.rooms_of_edge)) == self.edge(i, j, side)
+
+    def place_in_room(self, i: Int, j: Int, cell: Int, contents: Int | None = None) -> tuple[Array, Array]:
+        """Puts a thing in a room, on a free cell that does not touch the agent's: `(x, y)`."""
+        x, y = self.agent % self.width, self.agent // self.width
+        apart = jnp.abs(self.x - x) + jnp.abs(self.y - y) >= 2
+        return self.place(cell, self.room(i, j) & apart, contents)
+
+    def place_agent_in_room(self, i: Int, j: Int) -> None:
+        """Puts the agent in a room, facing an empty cell or a wall."""
+        self.agent = jnp.int32(-1)
+        here = self.free() & self.room(i, j)
+        ahead = (self.grid == c.EMPTY) | (self.grid == c.GREY_WALL)
+        # Rooms keep the agent off the border, so what is rolled over the edge is not looked at.
+        facing = [here & jnp.roll(ahead, (-_SIDE_Y[d], -_SIDE_X[d]), (0, 1)) for d in range(4)]
+        x, row = self.choose(jnp.concatenate(facing))
+        self.put_agent(x, row % self.height, row // self.height)
+
+    def connect_all(self) -> None:
+        """Adds closed doors at random, none to a locked room, until every room can be reached.
+
+        Farama draws walls until all rooms are connected, skipping those that have a door or bound a locked room: the
+        same as going through all walls in random order.
+        """
+        edges, rooms = len(self.rooms_of_edge), np.arange(self.rows * self.columns)
+        first, second = self.rooms_of_edge.T
+        group: Array = jnp.asarray(rooms)
+        for edge in range(edges):
+            joined = jnp.where(group == group[second[edge]], group[first[edge]], group)
+            group = jnp.where(self.has_door[edge], joined, group)
+        order = jnp.argsort(jnp.stack([self.words() for _ in range(edges)]))
+        allowed = ~self.has_door & ~self.locked[first] & ~self.locked[second]
+        added = jnp.zeros(edges, bool)
+        for k in range(edges):
+            this = np.arange(edges) == order[k]
+            adds = (this & allowed).any() & (group != group[0]).any()
+            a, b = (jnp.where(this, group[rooms_], 0).sum() for rooms_ in (first, second))
+            group = jnp.where(adds & (group == b), a, group)
+            added |= this & adds
+        for edge, (a, _) in enumerate(self.rooms_of_edge):
+            x, y = self.door_place(
+                a % self.columns, a // self.columns, RIGHT if edge < self.rows * (self.columns - 1) else DOWN
+            )
+            here = (self.x == x) & (self.y == y) & added[edge]
+            self.fill(here, c.cell(c.CLOSED_DOOR, self.colour()))
+        self.has_door |= added
