@@ -25,14 +25,14 @@ ONEHOT = len(OBJECTS) + len(COLOURS) + 3
 """Channels of Farama's one-hot observation: objects, colours and door states."""
 
 
-def cell(kind: int | Array, colour: int | Array) -> int | Array:
-    """The byte of an object of a colour."""
+def cell(kind: Any, colour: Any) -> Any:
+    """The byte of an object of a colour; an integer of the type that goes in, or an array of them."""
     return kind | colour << 4
 
 
-GREY_WALL = WALL | GREY << 4
-GREEN_GOAL = GOAL | GREEN << 4
-RED_LAVA = LAVA | RED << 4
+GREY_WALL = cell(WALL, GREY)
+GREEN_GOAL = cell(GOAL, GREEN)
+RED_LAVA = cell(LAVA, RED)
 
 
 def word(name: str, value: Any) -> str:

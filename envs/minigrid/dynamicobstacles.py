@@ -14,7 +14,7 @@ from envs.minigrid.level import Level
 from envs.minigrid.world import FORWARD, GridState, put
 from jaxrew.types import Fact
 
-_BALL = c.BALL | c.BLUE << 4
+_BALL = c.cell(c.BALL, c.BLUE)
 _NEAR_X, _NEAR_Y = np.array([-1, 0, 1] * 3), np.repeat([-1, 0, 1], 3)
 
 
@@ -67,7 +67,7 @@ class DynamicObstacles(MiniGrid):
             level.place_agent()
         else:
             level.put_agent(1, 1, 0)
-        return {"obstacle_pos": jnp.stack([jnp.stack(level.place(_BALL)) for _ in range(self._count)])}
+        return {"obstacle_pos": level.place_each(np.full(self._count, _BALL))}
 
     def task_facts(self) -> tuple[Fact, ...]:
         return (Fact("obstacle_pos", "cell of each ball, (x, y)", 1, self.size - 2, (self._count, 2), unit="cells"),)

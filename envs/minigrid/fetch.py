@@ -47,9 +47,8 @@ class Fetch(MiniGrid):
         return 5 * self.size**2
 
     def build(self, level: Level) -> dict[str, Any]:
-        things = jnp.stack([c.cell(c.KEY + level.below(2), level.colour()) for _ in range(self.num_objects)])
-        for thing in things:
-            level.place(thing)
+        things = c.cell(c.KEY + level.below(jnp.full(self.num_objects, 2)), level.below(jnp.full(self.num_objects, 6)))
+        level.place_each(things)
         level.place_agent()
         target = things[level.below(self.num_objects)]
         return {"phrase": level.below(5), "target_object": c.kind(target), "target_colour": target >> 4}
@@ -91,10 +90,5 @@ def check_room(size: int, num_objects: int, name: str) -> None:
 
 def distinct_things(level: Level, count: int) -> Array:
     """Cells `[count]` of keys, balls and boxes, no two alike, all such sequences equally likely."""
-    taken = jnp.zeros((1, 18), bool)
-    things = []
-    for _ in range(count):
-        code, _ = level.choose(~taken)
-        taken |= jnp.arange(18) == code
-        things.append(c.cell(c.KEY + code // 6, code % 6))
-    return jnp.stack(things)
+    codes = level.permutation(18)[:count]
+    return c.cell(c.KEY + codes // 6, codes % 6)

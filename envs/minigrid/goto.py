@@ -72,7 +72,7 @@ class GoToDoor(_GoTo):
         level.fill(inside, c.EMPTY)
         xs = jnp.stack([level.between(2, width - 2), level.between(2, width - 2), jnp.int32(0), width - 1])
         ys = jnp.stack([jnp.int32(0), height - 1, level.between(2, height - 2), level.between(2, height - 2)])
-        colours = jnp.argsort(jnp.stack([level.words() for _ in range(6)])).astype(jnp.int32)
+        colours = level.permutation(6)
         for x, y, colour in zip(xs, ys, colours, strict=False):
             level.put(x, y, c.cell(c.CLOSED_DOOR, colour))
         level.place_agent(inside)
@@ -114,7 +114,7 @@ class GoToObject(_GoTo):
 
     def build(self, level: Level) -> dict[str, Any]:
         things = distinct_things(level, self.num_objects)
-        places = jnp.stack([jnp.stack(level.place(thing)) for thing in things])
+        places = level.place_each(things)
         level.place_agent()
         target = level.below(self.num_objects)
         thing = things[target]

@@ -11,19 +11,20 @@ from jax import Array, lax
 
 from envs.minigrid import cells as c
 
-Int = int | Array
+Int = int | np.integer | np.ndarray | Array
 Mask = np.ndarray | Array
 
 
 class Words:
-    """Uniform uint32 numbers, handed out one by one. Without values it counts how many a level needs."""
+    """Uniform uint32 numbers, handed out in order. Without values it counts how many a level needs."""
 
     def __init__(self, values: Array | None = None):
         self.values, self.used = values, 0
 
-    def __call__(self) -> Array:
-        self.used += 1
-        return jnp.uint32(0) if self.values is None else self.values[self.used - 1]
+    def __call__(self, count: int) -> Array:
+        """The next `count`."""
+        start, self.used = self.used, self.used + count
+        return jnp.zeros(count, jnp.uint32) if self.values is None else self.values[start : self.used]
 
 
 class Level:
@@ -48,26 +49,26 @@ class Level:
     # -- random numbers ------------------------------------------------------------------------------------------------
 
     def below(self, n: Int) -> Array:
-        """Uniform in 0 .. n - 1, up to n / 2^32."""
-        return (self.words() % jnp.asarray(n).astype(jnp.uint32)).astype(jnp.int32)
+        """Uniform in 0 .. n - 1, up to n / 2^32; as many numbers as `n` has."""
+        n = jnp.asarray(n)
+        words = self.words(n.size).reshape(n.shape)
+        return jnp.asarray(words % n.astype(jnp.uint32), jnp.int32)
 
     def between(self, low: Int, high: Int) -> Array:
         """Uniform in low .. high - 1."""
-        return low + self.below(high - low)
+        return jnp.asarray(low) + self.below(jnp.asarray(high) - low)
 
     def colour(self) -> Array:
         """One of the six colours."""
         return self.below(6)
 
+    def permutation(self, n: int) -> Array:
+        """0 .. n - 1 in random order."""
+        return jnp.argsort(self.words(n)).astype(jnp.int32)
+
     def choose(self, mask: Mask) -> tuple[Array, Array]:
         """One of the True entries of a mask `[rows, columns]`, all equally likely: `(column, row)`."""
-        in_row = mask.sum(axis=1, dtype=np.int32)
-        rank = self.below(in_row.sum())
-        row = (_running_sum(in_row) <= rank).sum()
-        rank -= jnp.where(np.arange(mask.shape[0]) < row, in_row, 0).sum()
-        here = (jnp.asarray(mask) & (np.arange(mask.shape[0]) == row)[:, None]).any(axis=0)
-        column = (_running_sum(here.astype(jnp.int32)) <= rank).sum()
-        return column, row
+        return choose(mask, self.words(1)[0])
 
     # -- building ------------------------------------------------------------------------------------------------------
 
@@ -102,6 +103,21 @@ class Level:
         self.grid = lax.optimization_barrier(self.grid)
         return x, y
 
+    def place_each(self, things: np.ndarray | Array) -> Array:
+        """Puts things `[K]` on random free cells, one after the other: `(x, y)`, `[K, 2]`.
+
+        A loop in the program, which compiles faster than as many calls of `place`.
+        """
+
+        def place(grid: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
+            thing, word = inputs
+            x, y = choose((grid == c.EMPTY) & (self.y * self.width + self.x != self.agent), word)
+            return jnp.where((self.x == x) & (self.y == y), thing, grid), jnp.stack([x, y])
+
+        things = jnp.asarray(things).astype(jnp.uint8)
+        self.grid, places = lax.scan(place, self.grid, (things, self.words(len(things))))
+        return places
+
     def put_agent(self, x: Int, y: Int, direction: Int) -> None:
         """Puts the agent on a cell."""
         self.agent = jnp.asarray(y * self.width + x, jnp.int32)
@@ -121,6 +137,21 @@ def walled(height: int, width: int) -> np.ndarray:
     return room
 
 
-def _running_sum(counts: Mask) -> Array:
-    """Sums up to and including each entry. For a few entries faster to run and to compile than `cumsum`."""
-    return jnp.where(np.tri(counts.shape[0], dtype=bool), counts, 0).sum(axis=1)
+def choose(mask: Mask, word: Array) -> tuple[Array, Array]:
+    """The True entry of `mask` `[rows, columns]` that a random word picks: `(column, row)`.
+
+    The entry with the largest hash of word and place; hashes of different places differ. Finding it takes two passes of
+    a vector unit, where counting to a random rank takes a dozen small steps, each of which costs time to compile.
+    """
+    rows, columns = mask.shape
+    place = np.arange(rows * columns, dtype=np.uint32).reshape(rows, columns)
+    hashes = jnp.where(mask, mix(word + place * np.uint32(0x9E3779B9)), 0)
+    index = jnp.where((hashes == hashes.max()) & mask, place.astype(np.int32), rows * columns).min()
+    return index % columns, index // columns
+
+
+def mix(word: Array) -> Array:
+    """A bijection of uint32 in which every bit depends on all: the finaliser of MurmurHash3 (Appleby, 2011)."""
+    word = (word ^ word >> 16) * jnp.uint32(0x85EBCA6B)
+    word = (word ^ word >> 13) * jnp.uint32(0xC2B2AE35)
+    return word ^ word >> 16

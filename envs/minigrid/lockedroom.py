@@ -43,7 +43,7 @@ class LockedRoom(MiniGrid):
         # Rooms are numbered left, right, from the top down.
         locked_room = level.below(6)
         key_room = (locked_room + level.between(1, 6)) % 6
-        colours = jnp.argsort(jnp.stack([level.words() for _ in range(6)])).astype(jnp.int32)
+        colours = level.permutation(6)
         for room in range(6):
             kind = jnp.where(room == locked_room, c.LOCKED_DOOR, c.CLOSED_DOOR)
             level.put((_LEFT, _RIGHT)[room % 2], room // 2 * _HEIGHT + 3, c.cell(kind, colours[room]))

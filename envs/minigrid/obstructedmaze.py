@@ -15,9 +15,9 @@ from envs.minigrid.world import PICKUP, GridState
 VARIANTS = ("1Dl", "1Dlh", "1Dlhb", "2Dl", "2Dlh", "2Dlhb", "1Q", "2Q", "Full")
 
 _ROOM_SIZE = 6
-_BLUE_BALL = c.BALL | c.BLUE << 4
-_GREEN_BALL = c.BALL | c.GREEN << 4
-_GREY_BOX = c.BOX | c.GREY << 4
+_BLUE_BALL = c.cell(c.BALL, c.BLUE)
+_GREEN_BALL = c.cell(c.BALL, c.GREEN)
+_GREY_BOX = c.cell(c.BOX, c.GREY)
 
 _SIDE_ROOMS = ((2, 1), (1, 2), (0, 1), (1, 0))
 _CORNERS = ((2, 0), (2, 2), (0, 2), (0, 0))
@@ -71,7 +71,7 @@ class ObstructedMaze(MiniGrid):
         return RoomLevel(words, _ROOM_SIZE, *((1, 2) if self._two_rooms else (3, 3)))
 
     def build(self, level: RoomLevel) -> None:
-        colours = jnp.argsort(jnp.stack([level.words() for _ in range(6)])).astype(jnp.int32)
+        colours = level.permutation(6)
         if self._two_rooms:
             self._locked_doors(level, 0, 0, {RIGHT: colours[0]})
             level.place_in_room(1, 0, _BLUE_BALL)

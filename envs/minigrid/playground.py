@@ -3,6 +3,8 @@
 import dataclasses
 from typing import ClassVar
 
+import numpy as np
+
 from envs.minigrid import cells as c
 from envs.minigrid.core import MiniGrid
 from envs.minigrid.level import Level
@@ -37,5 +39,4 @@ class Playground(MiniGrid):
                 along = level.between(first + 1, first + _ROOM - 1)
                 level.put(along, wall, c.cell(c.CLOSED_DOOR, level.colour()))
         level.place_agent()
-        for _ in range(12):
-            level.place(c.cell(c.KEY + level.below(3), level.colour()))
+        level.place_each(c.cell(c.KEY + level.below(np.full(12, 3)), level.below(np.full(12, 6))))

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from envs.minigrid import cells as c
 from envs.minigrid.level import Int, Level, Words
@@ -27,7 +27,8 @@ class RoomLevel(Level):
         on_wall = (self.x % (room_size - 1) == 0) | (self.y % (room_size - 1) == 0)
         self.grid = jnp.asarray(np.where(on_wall, c.GREY_WALL, c.EMPTY).astype(np.uint8))
         # Until it is placed, the agent counts as being in the middle room, and things keep their distance from there.
-        self.put_agent(*(n // 2 * (room_size - 1) + room_size // 2 for n in (columns, rows)), RIGHT)
+        middle = [n // 2 * (room_size - 1) + room_size // 2 for n in (columns, rows)]
+        self.put_agent(middle[0], middle[1], RIGHT)
         self.rooms_of_edge = np.array(
             [(j * columns + i, j * columns + i + 1) for j in range(rows) for i in range(columns - 1)]
             + [(j * columns + i, (j + 1) * columns + i) for j in range(rows - 1) for i in range(columns)]
@@ -98,25 +99,33 @@ class RoomLevel(Level):
         Farama draws walls until all rooms are connected, skipping those that have a door or bound a locked room: the
         same as going through all walls in random order.
         """
-        edges, rooms = len(self.rooms_of_edge), np.arange(self.rows * self.columns)
-        first, second = self.rooms_of_edge.T
-        group: Array = jnp.asarray(rooms)
-        for edge in range(edges):
-            joined = jnp.where(group == group[second[edge]], group[first[edge]], group)
-            group = jnp.where(self.has_door[edge], joined, group)
-        order = jnp.argsort(jnp.stack([self.words() for _ in range(edges)]))
+        edges = len(self.rooms_of_edge)
+        first, second = (jnp.asarray(rooms) for rooms in self.rooms_of_edge.T)
+
+        def join(edge: Array, group: Array, allowed: Array) -> Array:
+            """Groups of rooms that are connected, `[rooms]`, with the two sides of a wall made one group."""
+            return jnp.where(allowed & (group == group[second[edge]]), group[first[edge]], group)
+
+        def link(edge: Array, group: Array) -> Array:
+            return join(edge, group, self.has_door[edge])
+
+        def add(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            group, added = carry
+            edge = order[k]
+            adds = allowed[edge] & (group != group[0]).any()
+            return join(edge, group, adds), added | (adds & (np.arange(edges) == edge))
+
+        order = self.permutation(edges)
         allowed = ~self.has_door & ~self.locked[first] & ~self.locked[second]
-        added = jnp.zeros(edges, bool)
-        for k in range(edges):
-            this = np.arange(edges) == order[k]
-            adds = (this & allowed).any() & (group != group[0]).any()
-            a, b = (jnp.where(this, group[rooms_], 0).sum() for rooms_ in (first, second))
-            group = jnp.where(adds & (group == b), a, group)
-            added |= this & adds
-        for edge, (a, _) in enumerate(self.rooms_of_edge):
-            x, y = self.door_place(
-                a % self.columns, a // self.columns, RIGHT if edge < self.rows * (self.columns - 1) else DOWN
-            )
-            here = (self.x == x) & (self.y == y) & added[edge]
-            self.fill(here, c.cell(c.CLOSED_DOOR, self.colour()))
+        group = lax.fori_loop(0, edges, link, jnp.arange(self.rows * self.columns))
+        _, added = lax.fori_loop(0, edges, add, (group, jnp.zeros(edges, bool)))
+
+        across = np.arange(edges) < self.rows * (self.columns - 1)
+        step, along = self.size - 1, self.between(jnp.ones(edges, int), self.size - 1)
+        left, top = first % self.columns * step, first // self.columns * step
+        x, y = left + jnp.where(across, step, along), top + jnp.where(across, along, step)
+        doors = c.cell(c.CLOSED_DOOR, self.below(jnp.full(edges, 6)))
+        here = added[:, None, None] & (x[:, None, None] == self.x) & (y[:, None, None] == self.y)
+        self.grid = jnp.where(here.any(axis=0), jnp.where(here, doors[:, None, None], 0).sum(axis=0), self.grid)
+        self.grid = self.grid.astype(jnp.uint8)
         self.has_door |= added
