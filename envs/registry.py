@@ -31,7 +31,7 @@ def ids() -> list[str]:
 
 
 def _factories() -> dict[str, Callable[..., Environment]]:
-    return {**gymnax.FACTORIES, **minigrid.IDS}
+    return {**gymnax.FACTORIES, **minigrid.IDS, **minigrid.PAPERS, **minigrid.FAMILIES}
 
 
 def _options(factory: Callable[..., Environment]) -> list[str]:

@@ -19,7 +19,7 @@ from envs.minigrid.keycorridor import KeyCorridor
 from envs.minigrid.lava import Crossing, DistShift, LavaGap
 from envs.minigrid.lockedroom import LockedRoom
 from envs.minigrid.memory import Memory
-from envs.minigrid.multiroom import MultiRoom
+from envs.minigrid.multiroom import MultiRoom, MultiRoomNoisyTV
 from envs.minigrid.obstructedmaze import VARIANTS, ObstructedMaze
 from envs.minigrid.playground import Playground
 from envs.minigrid.putnear import PutNear
@@ -34,9 +34,9 @@ IDS: dict[str, Callable[..., MiniGrid]] = {
     "MiniGrid-FourRooms-v0": FourRooms,
     "MiniGrid-MultiRoom-N2-S4-v0": partial(MultiRoom, num_rooms=2, room_size=4),
     # Farama's v0 of this id has six rooms, whatever its name says.
-    "MiniGrid-MultiRoom-N4-S5-v0": partial(MultiRoom, num_rooms=6, room_size=5, id="MiniGrid-MultiRoom-N4-S5-v0"),
-    "MiniGrid-MultiRoom-N4-S5-v1": partial(MultiRoom, num_rooms=4, room_size=5, id="MiniGrid-MultiRoom-N4-S5-v1"),
-    "MiniGrid-MultiRoom-N6-v0": partial(MultiRoom, num_rooms=6, room_size=10, id="MiniGrid-MultiRoom-N6-v0"),
+    "MiniGrid-MultiRoom-N4-S5-v0": partial(MultiRoom, num_rooms=6, room_size=5),
+    "MiniGrid-MultiRoom-N4-S5-v1": partial(MultiRoom, num_rooms=4, room_size=5),
+    "MiniGrid-MultiRoom-N6-v0": partial(MultiRoom, num_rooms=6, room_size=10),
     **{
         f"MiniGrid-KeyCorridorS{s}R{r}-v0": partial(KeyCorridor, room_size=s, num_rows=r)
         for s, r in ((3, 1), (3, 2), (3, 3), (4, 3), (5, 3), (6, 3))
@@ -75,4 +75,23 @@ IDS: dict[str, Callable[..., MiniGrid]] = {
 }
 """Farama's ids, each with what builds its environment: `IDS["MiniGrid-DoorKey-8x8-v0"](obs="partial")`."""
 
-__all__ = ["IDS", "DoorKey", "Empty", "GridState", "MiniGrid", "import_state", "unpack"]
+PAPERS: dict[str, Callable[..., MiniGrid]] = {
+    **{
+        f"MiniGrid-MultiRoom-N{n}-S{s}-v0": partial(MultiRoom, num_rooms=n, room_size=s)
+        for n, s in ((7, 4), (7, 8), (10, 4), (10, 10), (12, 10))
+    },
+    "MiniGrid-MultiRoomNoisyTV-N7-S4-v0": partial(MultiRoomNoisyTV, num_rooms=7, room_size=4),
+}
+"""Ids that papers use and Farama does not register."""
+
+FAMILIES: dict[str, Callable[..., MiniGrid]] = {
+    f"MiniGrid-{family.__name__}": family
+    for family in (
+        *(Empty, DoorKey, FourRooms, MultiRoom, MultiRoomNoisyTV, KeyCorridor, Unlock, UnlockPickup),
+        *(BlockedUnlockPickup, ObstructedMaze, LavaGap, Crossing, DistShift, DynamicObstacles, Memory, RedBlueDoors),
+        *(LockedRoom, Fetch, GoToDoor, GoToObject, PutNear, Playground),
+    )
+}
+"""Families with all their parameters free: `FAMILIES["MiniGrid-MultiRoom"](num_rooms=10, room_size=10)`."""
+
+__all__ = ["FAMILIES", "IDS", "PAPERS", "DoorKey", "Empty", "GridState", "MiniGrid", "import_state", "unpack"]

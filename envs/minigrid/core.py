@@ -104,8 +104,8 @@ class MiniGrid(Environment, abc.ABC):
         """The action that the world carries out."""
         return action
 
-    def stir(self, key: Array, state: GridState) -> GridState:
-        """What moves by itself, before the agent acts."""
+    def stir(self, key: Array, state: GridState, action: Array) -> GridState:
+        """What changes at random, before the agent acts."""
         return state
 
     def outcome(self, state: GridState, action: Array, front: Array, after: GridState) -> tuple[Array, Array]:
@@ -219,9 +219,9 @@ class MiniGrid(Environment, abc.ABC):
         return state, self.observation(state)
 
     def step_many(self, key: Array, state: GridState, action: Array) -> tuple[GridState, Step]:
+        stirred = self.stir(key, state, action)
         action = self.meant(action)
         index = self._front_index(state)
-        stirred = self.stir(key, state)
         front = at(stirred.grid, index)
         after = interact(move(stirred, index, front, action), index, front, action)
         after = after._replace(step_count=state.step_count + 1)

@@ -75,7 +75,7 @@ class DynamicObstacles(MiniGrid):
     def import_task(self, world: Any) -> dict[str, Any]:
         return {"obstacle_pos": [tuple(map(int, ball.cur_pos)) for ball in world.obstacles]}
 
-    def stir(self, key: Array, state: GridState) -> GridState:
+    def stir(self, key: Array, state: GridState, action: Array) -> GridState:
         words = jax.random.bits(key, (self._count, state.agent.shape[0]))
         grid, places = state.grid, []
         for ball in range(self._count):

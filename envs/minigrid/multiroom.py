@@ -3,6 +3,7 @@
 import dataclasses
 from typing import ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -10,6 +11,10 @@ from jax import Array, lax
 from envs.minigrid import cells as c
 from envs.minigrid.core import MiniGrid
 from envs.minigrid.level import Level, mix
+from envs.minigrid.world import DONE, DROP, GridState
+
+_NAMES = {(4, 5): "MultiRoom-N4-S5-v1", (6, 5): "MultiRoom-N4-S5-v0", (6, 10): "MultiRoom-N6-v0"}
+"""Farama's names that do not follow from the numbers; its N4-S5-v0 has six rooms."""
 
 _TRIES = 8
 """How often Farama tries to add a room before it ends the chain."""
@@ -38,17 +43,18 @@ class Chain(NamedTuple):
 class MultiRoom(MiniGrid):
     """Open the doors of all rooms one after the other to get to the goal in the last.
 
+    Farama draws chains of rooms until one is long enough: 44 attempts at a room for a level of N6, 1,000 for N10-S10 and
+    13,000 for N12-S10, which makes their levels dear; `VecEnv(..., resets="pool")` spreads the cost.
+
     Attributes:
       num_rooms: rooms in the chain, 1 or more.
       room_size: largest side of a room, walls included; 4 or more, and the smallest is 4.
       side: side of the grid.
-      id: its name where a registered one differs from what the numbers say.
     """
 
     num_rooms: int = 6
     room_size: int = 10
     side: int = 25
-    id: str = ""
 
     landmarks: ClassVar[dict[str, int]] = {"goal": c.GOAL}
     mission: ClassVar[str] = "traverse the rooms to get to the goal"
@@ -60,16 +66,18 @@ class MultiRoom(MiniGrid):
         if not 4 <= self.room_size <= self.side - 1:
             nearest = min(max(self.room_size, 4), self.side - 1)
             raise ValueError(f"room_size is {self.room_size}, but must be from 4 to {self.side - 1}; try {nearest}")
-        # Sixteen rooms of the smallest size fill what a chain can reach; beyond that almost every chain is a dead end.
-        most = max((self.side // 5) ** 2 * 16 // 25, 1)
+        # Longer chains are found once in tens of thousands of attempts, or never.
+        most = min(20, int(0.7 * self.side**2 / ((self.room_size + 4) / 2 - 1) ** 2))
         if self.num_rooms > most:
             raise ValueError(
-                f"num_rooms is {self.num_rooms}, but {self.side} x {self.side} cells hold {most}; try {most}"
+                f"num_rooms is {self.num_rooms}, but chains of rooms of up to {self.room_size} in {self.side} x "
+                f"{self.side} cells hardly ever get longer than {most}; try {most}"
             )
 
     @property
     def name(self) -> str:
-        return self.id or f"MiniGrid-MultiRoom-N{self.num_rooms}-S{self.room_size}-v0"
+        numbers = self.num_rooms, self.room_size
+        return f"MiniGrid-{_NAMES.get(numbers) or 'MultiRoom-N{}-S{}-v0'.format(*numbers)}"
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -95,8 +103,12 @@ class MultiRoom(MiniGrid):
         is_door = (level.x == door_x) & (level.y == door_y) & (np.arange(self.num_rooms) > 0)[:, None, None]
         level.fill(np.ones(self.shape, bool), jnp.where((outer & ~inner).any(axis=0), c.GREY_WALL, c.EMPTY))
         level.fill(is_door.any(axis=0), jnp.where(is_door, doors, 0).sum(axis=0))
-        level.place_agent(inner[0])
+        self.place_agent(level, inner[0])
         level.place(c.GREEN_GOAL, inner[-1])
+
+    def place_agent(self, level: Level, room: Array) -> None:
+        """Puts the agent in the first room, whose inside is the mask `room`."""
+        level.place_agent(room)
 
     def _chain(self, seed: Array) -> Chain:
         """Draws chains, from two random words, until one has all its rooms."""
@@ -154,3 +166,32 @@ class MultiRoom(MiniGrid):
             tries=jnp.where(fits | gives_up, 0, chain.tries + 1),
             draws=chain.draws + 1,
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiRoomNoisyTV(MultiRoom):
+    """MultiRoom with a ball in the first room, whose colour the drop action draws anew wherever the ball is.
+
+    Dropping is all that the action does not do. From the authors' code for RIDE (Raileanu and Rocktaeschel, 2020).
+    """
+
+    @property
+    def name(self) -> str:
+        return f"MiniGrid-MultiRoomNoisyTV-N{self.num_rooms}-S{self.room_size}-v0"
+
+    def place_agent(self, level: Level, room: Array) -> None:
+        level.place(c.cell(c.BALL, level.colour()), room)
+        level.place_agent(room)
+
+    def stir(self, key: Array, state: GridState, action: Array) -> GridState:
+        ball = c.cell(jnp.uint8(c.BALL), jax.random.bits(key, action.shape) % 6).astype(jnp.uint8)
+
+        def recolour(cells: Array) -> Array:
+            shape = (-1,) + (1,) * (cells.ndim - 1)
+            changes = (c.kind(cells) == c.BALL) & (action == DROP).reshape(shape)
+            return jnp.where(changes, ball.reshape(shape), cells)
+
+        return state._replace(grid=recolour(state.grid), carrying=recolour(state.carrying))
+
+    def meant(self, action: Array) -> Array:
+        return jnp.where(action == DROP, DONE, action)
