@@ -43,8 +43,8 @@ class Chain(NamedTuple):
 class MultiRoom(MiniGrid):
     """Open the doors of all rooms one after the other to get to the goal in the last.
 
-    Farama draws chains of rooms until one is long enough: 44 attempts at a room for a level of N6, 1,000 for N10-S10 and
-    13,000 for N12-S10, which makes their levels dear; `VecEnv(..., resets="pool")` spreads the cost.
+    Farama draws chains of rooms until one is long enough: 44 attempts at a room for a level of N6, 1,000 for N10-S10
+    and 13,000 for N12-S10, which makes their levels dear; `VecEnv(..., resets="pool")` spreads the cost.
 
     Attributes:
       num_rooms: rooms in the chain, 1 or more.

@@ -1,0 +1,165 @@
+"""How fast is MiniGrid here, against NAVIX and xminigrid on the same machine in the same run?
+
+Each contender is a process that compiles one scan of random actions, observations and fresh levels included, and is
+asked for its speed in turn. The peers live in an environment of their own:
+
+    uv venv peers && uv pip install --python peers/bin/python navix xminigrid
+    uv run experiments/envs_speed.py --peer-python peers/bin/python
+
+Measured: see `experiments/results/envs.md`.
+"""
+
+import dataclasses
+import importlib
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+TASKS = {
+    "Empty-8x8": ("MiniGrid-Empty-8x8", "Navix-Empty-8x8-v0"),
+    "DoorKey-8x8": ("MiniGrid-DoorKey-8x8", "Navix-DoorKey-8x8-v0"),
+    "FourRooms": ("MiniGrid-FourRooms", "Navix-FourRooms-v0"),
+    "KeyCorridorS3R3": (None, "Navix-KeyCorridorS3R3-v0"),
+}
+"""MiniGrid's tasks by xminigrid's name (it lacks KeyCorridor) and NAVIX's."""
+
+CONTENDERS = ("packed", "image", "pool", "xminigrid", "navix")
+
+
+@dataclasses.dataclass
+class Config:
+    """See --help."""
+
+    peer_python: Path
+    """The interpreter of the environment that has navix and xminigrid."""
+    tasks: tuple[str, ...] = tuple(TASKS)
+    num_envs: tuple[int, ...] = (16, 1024)
+    contenders: tuple[str, ...] = CONTENDERS
+    """Ours with fresh levels as packed bytes or as Farama's image, or packed from a pool; and the peers."""
+    steps: int = 1000
+    rounds: int = 5
+
+
+def ours(task: str, contender: str, num_envs: int):
+    """`(init(key), step(key, carry, action))` of ours."""
+    import envs
+
+    obs = "partial" if contender == "image" else "packed"
+    resets = "pool" if contender == "pool" else "fresh"
+    env = envs.make(f"MiniGrid-{task}-v0", obs=obs).vectorise(num_envs, resets)
+
+    def step(key, carry, action):
+        state, obs, outcome = env.step(key, carry[0], action)
+        return (state, obs), (obs, outcome.reward, outcome.terminated | outcome.truncated)
+
+    return env.init, step
+
+
+def xminigrid(task: str, num_envs: int):
+    """The same of xminigrid, which resets by itself."""
+    import jax
+
+    env, params = importlib.import_module("xminigrid").make(TASKS[task][0])
+    env = importlib.import_module("xminigrid.wrappers").GymAutoResetWrapper(env)
+
+    def step(_, timestep, action):
+        timestep = jax.vmap(env.step, (None, 0, 0))(params, timestep, action)
+        return timestep, (timestep.observation, timestep.reward, timestep.last())
+
+    return lambda key: jax.vmap(env.reset, (None, 0))(params, jax.random.split(key, num_envs)), step
+
+
+def navix(task: str, num_envs: int):
+    """The same of NAVIX, which resets by itself."""
+    import jax
+
+    navix = importlib.import_module("navix")
+    env = navix.make(TASKS[task][1], observation_fn=navix.observations.symbolic_first_person)
+
+    def step(_, timestep, action):
+        timestep = jax.vmap(env.step)(timestep, action)
+        return timestep, (timestep.observation, timestep.reward, timestep.is_done())
+
+    return lambda key: jax.vmap(env.reset)(jax.random.split(key, num_envs)), step
+
+
+def worker(contender: str, task: str, num_envs: int, steps: int) -> None:
+    """Prints compile seconds, then for every line read the steps per second of one run."""
+    import jax
+    import jax.numpy as jnp
+
+    peers = {"xminigrid": xminigrid, "navix": navix}
+    init, step = peers[contender](task, num_envs) if contender in peers else ours(task, contender, num_envs)
+
+    @jax.jit
+    def run(key):
+        init_key, action_key, step_key = jax.random.split(key, 3)
+        actions = jax.random.randint(action_key, (steps, num_envs), 0, 6 if contender == "xminigrid" else 7)
+
+        def body(carry, inputs):
+            carry, (obs, reward, ended) = step(inputs[0], carry, inputs[1])
+            # Summed, so that nothing is left out and nothing is kept.
+            return carry, (obs.astype(jnp.int32).sum(), reward.sum(), ended.sum())
+
+        return jax.lax.scan(body, init(init_key), (jax.random.split(step_key, steps), actions))[1]
+
+    start = time.perf_counter()
+    program = run.lower(jax.random.key(0)).compile()
+    print(time.perf_counter() - start, flush=True)
+    for seed, _ in enumerate(sys.stdin):
+        start = time.perf_counter()
+        jax.block_until_ready(program(jax.random.key(seed)))
+        print(steps * num_envs / (time.perf_counter() - start), flush=True)
+
+
+def compare(config: Config, task: str, num_envs: int) -> None:
+    """Prints one row of the table."""
+    processes, compile_seconds = {}, {}
+    for contender in config.contenders:
+        if contender == "xminigrid" and TASKS[task][0] is None:
+            continue
+        python = config.peer_python if contender in ("xminigrid", "navix") else sys.executable
+        command = [str(python), __file__, "--worker", json.dumps([contender, task, num_envs, config.steps])]
+        processes[contender] = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        compile_seconds[contender] = float(processes[contender].stdout.readline())
+
+    def measure(process) -> float:
+        process.stdin.write("\n")
+        process.stdin.flush()
+        return float(process.stdout.readline())
+
+    # The first run of each warms the machine up.
+    rounds = [{name: measure(process) for name, process in processes.items()} for _ in range(config.rounds + 1)][1:]
+    for name, process in processes.items():
+        process.stdin.close()
+        process.wait()
+        rate = statistics.median(result[name] for result in rounds)
+        ratios = [
+            f"{statistics.median(result[name] / result[peer] for result in rounds):.1f} x {peer}"
+            for peer in ("xminigrid", "navix")
+            if peer in processes and peer != name
+        ]
+        ratios = ratios if name not in ("xminigrid", "navix") else []
+        speed = f"{rate / 1e6:.3g}M | {compile_seconds[name]:.1f} s"
+        print(f"| {task} | {num_envs:,} | {name} | {speed} | {', '.join(ratios)} |", flush=True)
+
+
+def main(config: Config) -> None:
+    print(
+        "| task | environments | contender | steps/s | compile | ratio, median of rounds |\n|---|---|---|---|---|---|"
+    )
+    for task in config.tasks:
+        for num_envs in config.num_envs:
+            compare(config, task, num_envs)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--worker"]:
+        worker(*json.loads(sys.argv[2]))
+    else:
+        from experiments import launch
+
+        launch(main, Config)
