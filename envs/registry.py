@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from envs import gymnax, minigrid, tabular
+from envs import brax, gymnax, minigrid, tabular
 from envs.base import Environment
 from jaxrew.types import unknown
 
@@ -31,7 +31,14 @@ def ids() -> list[str]:
 
 
 def _factories() -> dict[str, Callable[..., Environment]]:
-    return {**gymnax.FACTORIES, **minigrid.IDS, **minigrid.PAPERS, **minigrid.FAMILIES, **tabular.FACTORIES}
+    return {
+        **gymnax.FACTORIES,
+        **minigrid.IDS,
+        **minigrid.PAPERS,
+        **minigrid.FAMILIES,
+        **tabular.FACTORIES,
+        **brax.FACTORIES,
+    }
 
 
 def _options(factory: Callable[..., Environment]) -> list[str]:

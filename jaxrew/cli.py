@@ -4,6 +4,7 @@ import dataclasses
 import importlib.metadata
 import json
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -71,10 +72,68 @@ def bench(what: Bench) -> None:
     what.run()
 
 
+def envs(pattern: tyro.conf.Positional[str] = "", /, facts: bool = False) -> None:
+    """Lists environments: observation, actions, time limit and number of facts.
+
+    Args:
+      pattern: part of an id, or a glob such as "*DoorKey*"; by default all. One match alone also shows its facts.
+      facts: what rewards may read of each match.
+    """
+    from jaxrew.envs_table import print_envs
+
+    print_envs(pattern, facts)
+
+
+def render(
+    target: tyro.conf.Positional[str],
+    /,
+    out: Path,
+    episodes: int = 1,
+    steps: int = 200,
+    seed: int | None = None,
+    greedy: bool = False,
+    fps: float | None = None,
+    reward: str | None = None,
+) -> None:
+    """Draws a policy at work, with every reward below each frame.
+
+    Args:
+      target: a run folder, or an environment's id for random actions.
+      out: the .gif to write; .html for brax.
+      episodes: how many to show.
+      steps: most steps in all.
+      seed: of the run, by default its first; it decides the levels too.
+      greedy: the likeliest actions instead of sampled ones.
+      fps: steps a second, by default what suits the environment.
+      reward: one of none, rnd, counts, with nothing learnt, instead of the run's own.
+    """
+    from rich.console import Console
+    from rich.progress import track
+
+    import jaxrew.render
+
+    console = Console(stderr=True)
+    result = jaxrew.render.render(
+        target,
+        out,
+        episodes=episodes,
+        steps=steps,
+        seed=seed,
+        greedy=greedy,
+        fps=fps,
+        reward=reward,
+        progress=lambda frames: track(frames, "drawing", console=console, disable=not console.is_terminal),
+    )
+    returns = ", ".join(f"{value:.3g}" for value in result.returns)
+    print(f"{out}: {result.frames} frames, {result.size / 1e6:.2f} MB, return {returns}")
+
+
 def main(args: list[str] | None = None) -> None:
     """Runs the command line; bad input ends with its one sentence and status 2."""
     app = tyro.extras.SubcommandApp()
     app.command(name="bench")(bench)
+    app.command(name="envs")(envs)
+    app.command(name="render")(render)
     app.command(name="version")(version)
     try:
         app.cli(args=args, prog="jaxrew", config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes))

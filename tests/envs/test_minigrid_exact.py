@@ -6,41 +6,50 @@ import numpy as np
 import pytest
 
 from envs.minigrid import IDS, import_state
+from tests.references.minigrid_agent import Agent
 from tests.references.minigrid_replay import make_farama, record, replay
-from tests.references.minigrid_solver import NoisyPlanner
 
-NOISES = (0.1, 0.4, 1.0)
-"""Shares of random actions: near-optimal play, a muddle that still solves it, and random play to the time limit."""
+NOISES = (0.1, 0.4)
+"""Shares of random actions: near-optimal play, and a muddle that often solves it. Every third episode is all random."""
+
+FAMILIES = list({type(build()): name for name, build in reversed(IDS.items())}.values())[::-1]
+"""The first id of each family. Compiling takes most of the time of a short replay, so that all ids take too long."""
 
 
-def compare(name, episodes):
-    """Plays `episodes` Farama episodes at each level of noise in turn: `(steps, successes, mismatches by field)`."""
+def compare(name, episodes, at_most=None):
+    """Plays `episodes` Farama episodes: `(successes, episodes of random play, steps, mismatches by field)`.
+
+    Where episodes are long, fewer than a third are random to the time limit, so that they take about 6,000 steps.
+    """
     farama, env, rng = make_farama(name), IDS[name](), np.random.default_rng(0)
+    aimless = max(1, min(episodes // 3, 6_000 // (at_most or env.max_steps)))
     recordings = []
     for episode in range(episodes):
         farama.reset(seed=episode)
-        recordings.append(record(farama, env, NoisyPlanner(rng, NOISES[episode % len(NOISES)])))
-    steps = sum(len(recording.actions) for recording in recordings)
+        noise = 1.0 if episode < aimless else NOISES[episode % 2]
+        recordings.append(record(farama, env, Agent(rng, noise), at_most=at_most))
     successes = sum(bool(recording.outcome["reward"][-1] > 0) for recording in recordings)
-    return steps, successes, replay(env, recordings)
+    return successes, aimless, sum(len(recording.actions) for recording in recordings), replay(env, recordings)
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", FAMILIES)
 def test_steps_like_farama(name):
-    _, successes, wrong = compare(name, episodes=3)
-    assert successes >= 2
+    successes, *_, wrong = compare(name, episodes=3, at_most=300)
+    assert successes >= (0 if "Playground" in name else 1)
     assert not any(wrong.values()), wrong
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", IDS)
 def test_steps_like_farama_at_length(name, capsys):
-    steps, successes, wrong = compare(name, episodes=200)
-    image, outcome = wrong.pop("image"), [wrong.pop(field) for field in ("reward", "terminated", "truncated")]
+    successes, aimless, steps, wrong = compare(name, episodes=102)
+    image, outcome = wrong.pop("image"), sum(wrong.pop(field) for field in ("reward", "terminated", "truncated"))
     with capsys.disabled():
-        print(f"\n| {name} | 200 | {steps} | {successes} | {image} | {sum(outcome)} | {sum(wrong.values())} |", end="")
-    assert steps > 200
-    assert image + sum(outcome) + sum(wrong.values()) == 0
+        counts = f"102 | {aimless} | {steps} | {successes} | {image} | {outcome} | {sum(wrong.values())}"
+        print(f"\n| {name} | {counts} |", end="")
+    # At least 34 episodes are played with few mistakes.
+    assert successes >= (0 if "Playground" in name else 20)
+    assert image + outcome + sum(wrong.values()) == 0
 
 
 def test_success_at_the_time_limit_sets_both_flags():
@@ -49,7 +58,7 @@ def test_success_at_the_time_limit_sets_both_flags():
     farama.agent_pos, farama.agent_dir, farama.step_count = (3, 2), 1, farama.max_steps - 1
     state, _ = import_state(farama, env)
     _, reward, terminated, truncated, _ = farama.step(2)
-    _, ours = env.step(jax.random.key(0), state, jnp.int32(2))
+    _, ours = jax.jit(env.step)(jax.random.key(0), state, jnp.int32(2))
     assert (terminated, truncated) == (True, True) == (bool(ours.terminated), bool(ours.truncated))
     assert float(ours.reward) == np.float32(reward) > 0
 
@@ -57,7 +66,7 @@ def test_success_at_the_time_limit_sets_both_flags():
 def test_partial_observation_is_faramas_image():
     farama, env = make_farama("MiniGrid-DoorKey-6x6-v0"), IDS["MiniGrid-DoorKey-6x6-v0"](obs="partial")
     farama.reset(seed=3)
-    recordings = [record(farama, env, NoisyPlanner(np.random.default_rng(0), 0.4))]
+    recordings = [record(farama, env, Agent(np.random.default_rng(0), 0.4))]
     assert recordings[0].obs.shape == env.spec.obs_shape == (7, 7, 3)
     assert not any(replay(env, recordings).values())
 

@@ -57,20 +57,3 @@ def _actions(parents, node):
         node, action = parents[node]
         actions.append(action)
     return actions[::-1]
-
-
-class NoisyPlanner:
-    """Follows shortest plans on a Farama world, except that an action is random with probability `noise`."""
-
-    def __init__(self, rng: np.random.Generator, noise: float):
-        self.rng, self.noise, self.todo = rng, noise, []
-
-    def __call__(self, world) -> int:
-        if self.rng.random() < self.noise:
-            self.todo = []
-            return int(self.rng.integers(7))
-        if not self.todo:
-            held = world.carrying and world.carrying.encode()[:2]
-            x, y = map(int, world.agent_pos)
-            self.todo = plan(world.grid.encode(), (x, y), int(world.agent_dir), held) or []
-        return self.todo.pop(0) if self.todo else int(self.rng.integers(7))
