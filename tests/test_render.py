@@ -73,12 +73,12 @@ def test_minigrid_is_drawn_like_farama_pixel_for_pixel(name):
     for index, frame in enumerate(frames):
         np.testing.assert_array_equal(picture.image(index, 16), frame)  # pyright: ignore[reportCallIssue]
     assert picture.caption(0).startswith(env.mission_text(states[0]))
-    assert len({frame.tobytes() for frame in frames}) > 10
+    assert len({frame.tobytes() for frame in frames}) > 5
 
 
 def test_a_wrapper_is_drawn_as_what_it_wraps():
     wrapped = wrappers.TimeLimit(DOORKEY, max_steps=7)
-    state, obs = jax.device_get(wrapped.reset_many(jax.random.key(0)[None]))
+    state, obs = jax.device_get(jax.jit(wrapped.reset_many)(jax.random.key(0)[None]))
     outer, inner = drawing(wrapped, state, obs), drawing(DOORKEY, state.env, obs)
     assert outer is not None
     assert inner is not None
@@ -87,21 +87,18 @@ def test_a_wrapper_is_drawn_as_what_it_wraps():
 
 def test_boards_are_drawn_by_channel():
     env = envs.make("Breakout-MinAtar")
-    state, obs = jax.device_get(env.reset_many(jax.random.key(0)[None]))
+    state, obs = jax.device_get(jax.jit(env.reset_many)(jax.random.key(0)[None]))
     picture = drawing(env, state, obs)
     assert picture is not None
-    middles = picture.image(0)[20::40, 20::40]
-    empty = obs[0].max(-1) == 0
-    assert middles.shape == (10, 10, 3) or picture.image(0).shape[0] % 10 == 0
     tile = picture.image(0).shape[0] // 10
     middles = picture.image(0)[tile // 2 :: tile, tile // 2 :: tile]
-    np.testing.assert_array_equal((middles == PLANES[0]).all(-1), empty)
+    np.testing.assert_array_equal((middles == PLANES[0]).all(-1), obs[0].max(-1) == 0)
     np.testing.assert_array_equal((middles == PLANES[4]).all(-1), obs[0, ..., 3] > 0)
 
 
 def test_tiles_follow_the_agent():
     env = envs.make("tabular/cliff")
-    state, obs = jax.device_get(env.reset_many(jax.random.split(jax.random.key(0), 1)))
+    state, obs = jax.device_get(jax.jit(env.reset_many)(jax.random.key(0)[None]))
     picture = drawing(env, state, obs)
     assert picture is not None
     image = picture.image(0)
@@ -131,8 +128,6 @@ def test_brax_links_are_where_the_library_has_them(tmp_path):
     env = envs.make("brax/inverted_pendulum")
     playback = play(env, *random_policy(env.spec), jax.random.key(0), 1, 5)
     x = links(env, _states(playback))
-    state = jax.jit(env.library.reset)(jax.random.split(jax.random.split(jax.random.key(0))[1], 1)[0])
-    del state
     for t in range(len(playback.ended)):
         physics = jax.tree.map(lambda leaf, t=t: leaf[t, 0], playback.after).physics
         q = env._unpack(physics).q

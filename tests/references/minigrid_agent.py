@@ -53,7 +53,7 @@ class Situation:
         objects, width = world.grid.grid, world.width
         self.things = {(k % width, k // width): thing for k, thing in enumerate(objects) if thing is not None}
         self.size = width, world.height
-        self.place: Cell = (int(world.agent_pos[0]), int(world.agent_pos[1]))
+        self.place = as_cell(world.agent_pos)
         self.direction, self.held = int(world.agent_dir), world.carrying
         self.ban: frozenset[Cell] = frozenset()
         self.hands_off = hands_off
@@ -195,6 +195,11 @@ class Situation:
         return [*self.walk([*self.path(parents, cell), spot], enter=False), DROP]
 
 
+def as_cell(place: Any) -> Cell:
+    x, y = place
+    return int(x), int(y)
+
+
 def is_key(thing: Any, colour: str) -> bool:
     return thing is not None and thing.type == "key" and thing.color == colour
 
@@ -237,7 +242,7 @@ def red_then_blue(now: Situation, world: Any) -> Actions | None:
 
 
 def say_done(now: Situation, world: Any) -> Actions | None:
-    return now.reach((int(world.target_pos[0]), int(world.target_pos[1])), DONE)
+    return now.reach(as_cell(world.target_pos), DONE)
 
 
 def fetch(now: Situation, world: Any) -> Actions | None:
@@ -257,8 +262,8 @@ def put_near(now: Situation, world: Any) -> Actions | None:
 
 
 def remember(now: Situation, world: Any) -> Actions | None:
-    now.ban = frozenset([tuple(map(int, world.failure_pos))])
-    return now.reach(tuple(map(int, world.success_pos)), FORWARD)
+    now.ban = frozenset([as_cell(world.failure_pos)])
+    return now.reach(as_cell(world.success_pos), FORWARD)
 
 
 TASKS: dict[str, Callable[[Situation, Any], Actions | None]] = {

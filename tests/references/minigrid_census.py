@@ -43,8 +43,10 @@ def our_levels(env: MiniGrid, count: int, seed: int, batch: int = 1000) -> Level
     state = jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
     tasks = {fact.name: state.task[fact.name] for fact in env.task_facts()}
     contents = state.boxes.grid if state.boxes else np.ones_like(state.grid)
+    grids, contents = (np.swapaxes(np.asarray(unpack(cells)), 1, 2) for cells in (state.grid, contents))
     return Levels(
-        *(np.swapaxes(np.asarray(unpack(cells)), 1, 2) for cells in (state.grid, contents)),
+        grids,
+        contents,
         np.asarray(env.position(state.agent)),
         state.direction,
         tasks,
@@ -70,7 +72,8 @@ def farama_levels(name: str, env: MiniGrid, count: int, seed: int = 0) -> Levels
         )
     grids, contents, positions, directions, tasks, words = zip(*rows, strict=True)
     tasks = {fact.name: np.array([task[fact.name] for task in tasks]) for fact in env.task_facts()}
-    return Levels(*map(np.array, (grids, contents, positions, directions)), tasks, np.array(words))
+    grids, contents, positions, directions, words = map(np.array, (grids, contents, positions, directions, words))
+    return Levels(grids, contents, positions, directions, tasks, words)
 
 
 def boxed(world: Any) -> np.ndarray:

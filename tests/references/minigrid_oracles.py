@@ -7,6 +7,7 @@ from minigrid.core.grid import Grid
 from minigrid.core.world_object import WorldObj
 
 from envs.minigrid import MiniGrid
+from tests.references.minigrid_agent import as_cell
 from tests.references.minigrid_census import Levels
 
 EMPTY, FLOOR, DOOR, KEY, BALL, BOX, GOAL = 1, 3, 4, 5, 6, 7, 8
@@ -136,37 +137,48 @@ def export(world: Any, levels: Levels, k: int) -> None:
     world.reset()
     world.grid, _ = Grid.decode(levels.grids[k])
     for x, y in np.argwhere(levels.contents[k, ..., 0] != EMPTY):
-        world.grid.get(x, y).contains = WorldObj.decode(*map(int, levels.contents[k, x, y]))
-    world.agent_pos, world.agent_dir = tuple(map(int, levels.positions[k])), int(levels.directions[k])
+        kind, colour, state = map(int, levels.contents[k, x, y])
+        world.grid.get(x, y).contains = WorldObj.decode(kind, colour, state)
+    world.agent_pos, world.agent_dir = as_cell(levels.positions[k]), int(levels.directions[k])
     world.mission = str(levels.missions[k])
     task = {name: values[k] for name, values in levels.tasks.items()}
-    things = [thing for thing in world.grid.grid if thing is not None]
-    doors = [thing for thing in things if thing.type == "door"]
-    for kind, field in (("BlockedUnlockPickup", "box"), ("UnlockPickup", "box"), ("KeyCorridor", "ball")):
-        if type(world).__name__ == f"{kind}Env":
-            world.obj = next(thing for thing in things if thing.type == field)
-    if type(world).__name__.startswith("ObstructedMaze"):
-        world.obj = next(thing for thing in things if (thing.type, thing.color) == ("ball", "blue"))
-    if hasattr(world, "door"):
-        world.door = doors[0]
-    if hasattr(world, "red_door"):
-        world.red_door, world.blue_door = (next(d for d in doors if d.color == colour) for colour in ("red", "blue"))
     for name in ("target_pos", "success_pos", "failure_pos"):
         if name in task:
-            setattr(world, name, tuple(map(int, task[name])))
-    for field, name in (("targetColor", "target_colour"), ("target_color", "target_colour"), ("moveColor", "move_colour")):
-        if hasattr(world, field):
-            setattr(world, field, COLOURS[int(task[name])])
-    for field, name in (("targetType", "target_object"), ("target_type", "target_object"), ("move_type", "move_object")):
-        if hasattr(world, field):
-            setattr(world, field, THINGS[int(task[name])])
+            setattr(world, name, as_cell(task[name]))
+    for ours, theirs in FARAMAS_NAMES.items():
+        words = THINGS if ours.endswith("object") else COLOURS
+        for name in theirs:
+            if hasattr(world, name):
+                setattr(world, name, words[int(task[ours])])
+    point_at_things(world, task)
+
+
+FARAMAS_NAMES = {
+    "target_object": ("targetType", "target_type"),
+    "target_colour": ("targetColor", "target_color"),
+    "move_object": ("move_type",),
+    "move_colour": ("moveColor",),
+}
+"""The numbers of our missions, and what Farama's families call them."""
+
+
+def point_at_things(world: Any, task: dict[str, np.ndarray]) -> None:
+    """Sets the fields of a Farama world that are objects of its grid."""
+    things = [thing for thing in world.grid.grid if thing is not None]
+    doors = {thing.color: thing for thing in things if thing.type == "door"}
+    if hasattr(world, "obj"):
+        kind = "box" if "Unlock" in type(world).__name__ else "ball"
+        colour = "blue" if "Maze" in type(world).__name__ else COLOURS[int(task["target_colour"])]
+        world.obj = next(thing for thing in things if (thing.type, thing.color) == (kind, colour))
+    if hasattr(world, "door"):
+        (world.door,) = doors.values()
+    if hasattr(world, "red_door"):
+        world.red_door, world.blue_door = doors["red"], doors["blue"]
     if hasattr(world, "obstacles"):
-        world.obstacles = [world.grid.get(*map(int, place)) for place in task["obstacle_pos"]]
-        for ball, place in zip(world.obstacles, task["obstacle_pos"], strict=True):
-            ball.cur_pos = tuple(map(int, place))
-    if hasattr(world, "rooms") and "locked_colour" in task:
-        world.mission = str(levels.missions[k])
+        places = [as_cell(place) for place in task["obstacle_pos"]]
+        world.obstacles = [world.grid.get(*place) for place in places]
+        for ball, place in zip(world.obstacles, places, strict=True):
+            ball.cur_pos = place
+    if "locked_colour" in task:
         for room in world.rooms:
-            room.locked, room.color = False, None
-        for door in (d for d in doors if d.is_locked):
-            world.rooms[0].locked, world.rooms[0].color = True, door.color
+            room.locked, room.color = room is world.rooms[0], COLOURS[int(task["locked_colour"])]
