@@ -39,7 +39,8 @@ class Config:
     num_envs: tuple[int, ...] = (16, 1024)
     contenders: tuple[str, ...] = CONTENDERS
     """Ours with fresh levels as packed bytes or as Farama's image, or packed from a pool; and the peers."""
-    steps: int = 1000
+    frames: int = 200_000
+    """Of one run, summed over the environments."""
     rounds: int = 5
 
 
@@ -122,7 +123,8 @@ def compare(config: Config, task: str, num_envs: int) -> None:
         if contender == "xminigrid" and TASKS[task][0] is None:
             continue
         python = config.peer_python if contender in ("xminigrid", "navix") else sys.executable
-        command = [str(python), __file__, "--worker", json.dumps([contender, task, num_envs, config.steps])]
+        job = [contender, task, num_envs, config.frames // num_envs]
+        command = [str(python), __file__, "--worker", json.dumps(job)]
         processes[contender] = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         compile_seconds[contender] = float(processes[contender].stdout.readline())
 

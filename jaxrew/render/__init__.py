@@ -1,14 +1,14 @@
 """Pictures of a policy at work: a GIF of its episodes with every reward below each frame, or brax's HTML viewer."""
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from jaxrew.render.drawings import DRAWABLE, Drawing, can_draw, drawing, unwrapped
+from jaxrew.render.drawings import DRAWABLE, can_draw, drawing, unwrapped
 from jaxrew.render.playback import (
     Playback,
     Series,
@@ -183,7 +183,9 @@ def _write(out: Path, scene: Scene, fps: float | None, progress: Callable[[Itera
 
     def draw(index: int) -> Any:
         _, start, steps = frames[index]
-        lines = [_headline(scene, picture, start, steps, episode[start] if len(ends) > 1 else None)]
+        events = _events(scene, picture.actions, start, steps)
+        number = [f"episode {episode[start]}"] if len(ends) > 1 else []
+        lines = [" · ".join(filter(None, [*number, *events, picture.remark(index)]))]
         lines += [picture.caption(index)] if has_caption else []
         return strip.frame(picture.image(index), Moment(start, ends[start] - start, steps), lines)
 
@@ -193,20 +195,20 @@ def _write(out: Path, scene: Scene, fps: float | None, progress: Callable[[Itera
     return len(frames)
 
 
-def _headline(scene: Scene, picture: Drawing, start: int, steps: int, episode: int | None) -> str:
+def _events(scene: Scene, words: Sequence[str], start: int, steps: int) -> list[str]:
     """What has just happened: the step, the action, and how the episode ended."""
-    parts = [f"step {steps}"] if episode is None else [f"episode {episode}", f"step {steps}"]
+    events = [f"step {steps}"]
     if steps:
         t, batch = start + steps - 1, scene.playback.batch
-        parts.append(_action(scene.env.spec.action_space, batch.action[t, 0], picture.actions))
+        events.append(_action(scene.env.spec.action_space, batch.action[t, 0], words))
         if batch.terminated[t, 0]:
-            parts.append("terminated")
+            events.append("terminated")
         elif batch.truncated[t, 0]:
-            parts.append("truncated")
-    return " · ".join(parts)
+            events.append("truncated")
+    return events
 
 
-def _action(space: Any, action: Any, words: Any) -> str:
+def _action(space: Any, action: Any, words: Sequence[str]) -> str:
     if isinstance(space, Discrete):
         return words[int(action)] if int(action) < len(words) else f"action {int(action)}"
     return "action " + ", ".join(f"{value:.2f}" for value in np.ravel(action))

@@ -41,15 +41,17 @@ class Drawing(NamedTuple):
       fps: the usual speed.
       actions: the words for discrete actions; none means their numbers.
       caption: from an index to a line of text, "" for none.
+      remark: from an index to a few words on the state, "" for none.
     """
 
     image: Callable[[int], np.ndarray]
     fps: float = 10.0
     actions: Sequence[str] = ()
     caption: Callable[[int], str] = lambda index: ""
+    remark: Callable[[int], str] = lambda index: ""
 
 
-def drawing(env: Any, states: Any, obs: np.ndarray) -> Drawing | None:
+def drawing(env: Any, states: Any, obs: Any) -> Drawing | None:
     """The drawing of states `[F, ...]` of `env` or of the environment it wraps; None where there is none.
 
     Other environments are drawn by what they observe, `obs` `[F, ...]`, where that is an image.
@@ -77,7 +79,7 @@ def minigrid(env: Any, states: Any) -> Drawing:
     with quiet():
         from minigrid.core.grid import Grid
 
-    from envs.minigrid.cells import unpack, word
+    from envs.minigrid.cells import EMPTY, unpack, word
     from envs.minigrid.view import STEP_X, STEP_Y
 
     height, width = env.shape
@@ -100,13 +102,15 @@ def minigrid(env: Any, states: Any) -> Drawing:
                 highlight[tuple(place)] = True
         return grid.render(tile, (x, y), direction, highlight)
 
-    def caption(index: int) -> str:
-        mission = env.mission_text(jax.tree.map(lambda leaf: leaf[index], states))
-        kind, colour, _ = (int(value) for value in held[index])
-        carrying = "" if kind <= 1 else f"carries the {word('colour', colour)} {word('object', kind)}"
-        return " · ".join(filter(None, (mission, carrying)))
+    def mission(index: int) -> str:
+        return env.mission_text(jax.tree.map(lambda leaf: leaf[index], states))
 
-    return Drawing(image, 10.0, ("left", "right", "forward", "pick up", "drop", "toggle", "done"), caption)
+    def carrying(index: int) -> str:
+        kind, colour, _ = (int(value) for value in held[index])
+        return "" if kind == EMPTY else f"has {word('colour', colour)} {word('object', kind)}"
+
+    actions = ("left", "right", "forward", "pick up", "drop", "toggle", "done")
+    return Drawing(image, 10.0, actions, mission, carrying)
 
 
 def _seen(env: Any, states: Any) -> np.ndarray:

@@ -181,7 +181,7 @@ def carriable(env, state, rng):
     return np.where(rng.random(count) < 0.4, 1, things).astype(np.uint8)
 
 
-@pytest.mark.parametrize("name", ROOMY)
+@pytest.mark.parametrize("name", [*ROOMY, *(pytest.param(n, marks=pytest.mark.slow) for n in IDS if n not in ROOMY)])
 def test_nothing_pays_but_the_task(name):
     env, history = trial(name)
     won = 0
@@ -195,7 +195,8 @@ def test_nothing_pays_but_the_task(name):
         assert out.terminated[running & expected].all()
         assert (out.reward[running] < 0).sum() == 0 or "Dynamic" in name
         won += (paid & running).sum()
-    assert (won == 0) == ("Playground" in name)
+    # In KeyCorridorS3 the ball's room is one cell wide: nobody can stand beside the ball at the start.
+    assert (won > 0) == ("Playground" not in name) or "KeyCorridorS3" in name
 
 
 # -- moving obstacles --------------------------------------------------------------------------------------------------
@@ -276,7 +277,7 @@ def test_observations_are_those_of_faramas_wrappers(name, mode):
 def test_views_of_other_sizes_are_faramas(name, size):
     env = IDS[name](view_size=size)
     for ours, theirs in look_around(name, env, MODES["partial"], agent_view_size=size):
-        np.testing.assert_array_equal(np.asarray(unpack(ours)), theirs)
+        np.testing.assert_array_equal(unpack(jnp.asarray(ours)), theirs)
 
 
 @pytest.mark.parametrize("name", ["MiniGrid-PutNear-6x6-N2-v0", "MiniGrid-Dynamic-Obstacles-6x6-v0"])

@@ -11,8 +11,8 @@ from minigrid.core.grid import Grid
 from minigrid.core.world_object import Ball, Box, Door, Floor, Goal, Key, Lava, Wall
 
 from envs.minigrid import import_state, unpack
-from envs.minigrid.world import DONE, DROP, FORWARD, LEFT, PICKUP, RIGHT, TOGGLE
 from envs.minigrid.view import pass_light, visible
+from envs.minigrid.world import DONE, DROP, FORWARD, LEFT, PICKUP, RIGHT, TOGGLE
 from tests.references.minigrid_replay import record, replay
 from tests.references.minigrid_worlds import ODDS, FaramaWorld, OpenWorld, World, make_thing, meddle, random_world
 

@@ -138,7 +138,8 @@ def export(world: Any, levels: Levels, k: int) -> None:
     world.grid, _ = Grid.decode(levels.grids[k])
     for x, y in np.argwhere(levels.contents[k, ..., 0] != EMPTY):
         kind, colour, state = map(int, levels.contents[k, x, y])
-        world.grid.get(x, y).contains = WorldObj.decode(kind, colour, state)
+        box: Any = world.grid.get(x, y)
+        box.contains = WorldObj.decode(kind, colour, state)
     world.agent_pos, world.agent_dir = as_cell(levels.positions[k]), int(levels.directions[k])
     world.mission = str(levels.missions[k])
     task = {name: values[k] for name, values in levels.tasks.items()}
