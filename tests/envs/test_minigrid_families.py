@@ -88,6 +88,14 @@ def test_levels_can_be_solved_as_often_as_faramas(name, capsys):
     assert exact(np.array([ours]), count, np.array([theirs]), count)[0] > 1e-3
 
 
+@pytest.mark.slow
+def test_a_ball_takes_a_keys_place_in_one_of_fifteen_levels():
+    """In ObstructedMaze-2Dlhb-v0 the first box lies on one of 15 free cells, to one of which the second ball goes."""
+    levels, count = our_levels(IDS["MiniGrid-ObstructedMaze-2Dlhb-v0"](), 60_000, seed=8, batch=4_000), 60_000
+    lost = ((levels.contents[..., 0] == 5).sum(axis=(1, 2)) == 1).sum()
+    assert stats.binomtest(int(lost), count, 1 / 15).pvalue > 1e-3
+
+
 def play_our_levels(name, count):
     """Levels of ours, put into Farama's world and played there without a mistake: `(levels, recordings)`."""
     env, farama = IDS[name](), make_farama(name)
