@@ -98,7 +98,7 @@ class VecEnv:
         # a step without randomness or resets then costs no threefry, of which one call is a third of a small step.
         envs, step = self.env.step_many(jax.random.fold_in(key, 0), state.envs, action)
         # Refreshing before drawing, not after, lets the compiler update the pool in place.
-        pool = None if state.pool is None else self._refresh(jax.random.fold_in(key, 1), state.pool)
+        pool = None if state.pool is None else self._refresh(key, state.pool)
 
         def levels(index: Array) -> Levels:
             keys = jax.vmap(jax.random.fold_in, (None, 0))(key, 2 + index)
@@ -125,14 +125,13 @@ class VecEnv:
         """Replaces the oldest levels, a batch at a time, whenever enough steps have passed for one."""
         batch, period = self._refresh_plan()
         clock = (pool.clock + 1) % (period * self.pool_size // batch)
-        start = clock // period * batch
-        oldest = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, start, batch), pool.levels)
-        # The branch carries the slice alone: were it to carry the pool, each step would copy it.
-        newest = _branch(clock % period == 0, lambda _: self.env.reset_many(jax.random.split(key, batch)), oldest)
-        levels = jax.tree.map(
-            lambda leaf, new: lax.dynamic_update_slice_in_dim(leaf, new, start, 0), pool.levels, newest
-        )
-        return Pool(levels, clock)
+
+        def replace_oldest(levels: Levels) -> Levels:
+            newest = self.env.reset_many(jax.random.split(jax.random.fold_in(key, 1), batch))
+            start = clock // period * batch
+            return jax.tree.map(lambda old, new: lax.dynamic_update_slice_in_dim(old, new, start, 0), levels, newest)
+
+        return Pool(_branch(clock % period == 0, replace_oldest, pool.levels), clock)
 
 
 def _restart(levels: Callable[[Array], Levels], ended: Array, current: Levels) -> Levels:
