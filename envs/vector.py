@@ -143,17 +143,26 @@ def _restart(levels: Callable[[Array], Levels], ended: Array, current: Levels) -
         return _select(ended, levels(everyone), current)
 
     def restart_chunks(current: Levels) -> Levels:
-        # Filled up to whole chunks with index N, which is out of bounds: what is built for it is dropped.
-        places = jnp.nonzero(ended, size=-(-num_envs // _CHUNK) * _CHUNK, fill_value=num_envs)[0]
-        count = ended.sum()
+        # Loops over the members of a chunk compile a second faster than `nonzero` and a scatter for each leaf.
+        def take(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            left, index = carry
+            first = jnp.argmax(left)
+            return left.at[first].set(False), index.at[k].set(first)
 
         def restart_chunk(carry: tuple[Array, Levels]) -> tuple[Array, Levels]:
-            done, current = carry
-            index = lax.dynamic_slice(places, (done,), (_CHUNK,))
-            put = functools.partial(jax.tree.map, lambda old, new: old.at[index].set(new, mode="drop"))
-            return done + _CHUNK, put(current, levels(index))
+            left, current = carry
+            count = jnp.minimum(left.sum(), _CHUNK)
+            left, index = lax.fori_loop(0, count, take, (left, jnp.zeros(_CHUNK, jnp.int32)))
+            started = levels(index)
 
-        return lax.while_loop(lambda carry: carry[0] < count, restart_chunk, (jnp.int32(0), current))[1]
+            def put(k: Array, current: Levels) -> Levels:
+                return jax.tree.map(
+                    lambda old, new: lax.dynamic_update_index_in_dim(old, new[k], index[k], 0), current, started
+                )
+
+            return left, lax.fori_loop(0, count, put, current)
+
+        return lax.while_loop(lambda carry: carry[0].any(), restart_chunk, (ended, current))[1]
 
     return _branch(ended.any(), restart_all if num_envs <= _CHUNK else restart_chunks, current)
 

@@ -101,24 +101,22 @@ class RoomLevel(Level):
         """
         edges = len(self.rooms_of_edge)
         first, second = (jnp.asarray(rooms) for rooms in self.rooms_of_edge.T)
-
-        def join(edge: Array, group: Array, allowed: Array) -> Array:
-            """Groups of rooms that are connected, `[rooms]`, with the two sides of a wall made one group."""
-            return jnp.where(allowed & (group == group[second[edge]]), group[first[edge]], group)
-
-        def link(edge: Array, group: Array) -> Array:
-            return join(edge, group, self.has_door[edge])
-
-        def add(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-            group, added = carry
-            edge = order[k]
-            adds = allowed[edge] & (group != group[0]).any()
-            return join(edge, group, adds), added | (adds & (np.arange(edges) == edge))
-
-        order = self.permutation(edges)
         allowed = ~self.has_door & ~self.locked[first] & ~self.locked[second]
-        group = lax.fori_loop(0, edges, link, jnp.arange(self.rows * self.columns))
-        _, added = lax.fori_loop(0, edges, add, (group, jnp.zeros(edges, bool)))
+
+        def visit(_: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            """Goes to the wall with the highest number left; rooms `[rooms]` in one group are connected."""
+            left, group, added = carry
+            edge = jnp.argmax(left)
+            here = np.arange(edges) == edge
+            adds = allowed[edge] & (group != group[0]).any()
+            joined = jnp.where(group == group[second[edge]], group[first[edge]], group)
+            group = jnp.where(adds | self.has_door[edge], joined, group)
+            return jnp.where(here, 0, left), group, added | (adds & here)
+
+        # Walls that have a door come first.
+        numbers = jnp.where(self.has_door, jnp.uint32(0xFFFFFFFF), self.words(edges))
+        start = numbers, jnp.arange(self.rows * self.columns), jnp.zeros(edges, bool)
+        added = lax.fori_loop(0, edges, visit, start)[2]
 
         across = np.arange(edges) < self.rows * (self.columns - 1)
         step, along = self.size - 1, self.between(jnp.ones(edges, int), self.size - 1)

@@ -12,9 +12,6 @@ from tests.references.minigrid_replay import make_farama, record, replay
 NOISES = (0.1, 0.4)
 """Shares of random actions: near-optimal play, and a muddle that often solves it. Every third episode is all random."""
 
-FAMILIES = list({type(build()): name for name, build in reversed(IDS.items())}.values())[::-1]
-"""The first id of each family. Compiling takes most of the time of a short replay, so that all ids take too long."""
-
 
 def compare(name, episodes, at_most=None):
     """Plays `episodes` Farama episodes: `(successes, episodes of random play, steps, mismatches by field)`.
@@ -32,7 +29,7 @@ def compare(name, episodes, at_most=None):
     return successes, aimless, sum(len(recording.actions) for recording in recordings), replay(env, recordings)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", IDS)
 def test_steps_like_farama(name):
     successes, *_, wrong = compare(name, episodes=3, at_most=300)
     assert successes >= (0 if "Playground" in name else 1)

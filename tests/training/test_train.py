@@ -41,7 +41,9 @@ def final_leaves(run_dir):
     return checkpoint.leaves
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_resuming_is_bit_equal_to_never_stopping(unbroken, tmp_path, number):
     run_dir = tmp_path / "run"
     script = [sys.executable, interrupted.__file__, str(run_dir)]
