@@ -5,6 +5,10 @@ program that results is compiled for many levels at once. Where Farama draws aga
 the places that fit has the same distribution.
 """
 
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -37,6 +41,8 @@ class Level:
       direction: where it faces.
       x, y: coordinates of every cell, `[height, width]`, to make masks of.
     """
+
+    changing: ClassVar[tuple[str, ...]] = ("grid", "contents", "agent", "direction")
 
     def __init__(self, words: Words, height: int, width: int):
         self.words, self.height, self.width = words, height, width
@@ -107,19 +113,42 @@ class Level:
         return x, y
 
     def place_each(self, things: np.ndarray | Array) -> Array:
-        """Puts things `[K]` on random free cells, one after the other: `(x, y)`, `[K, 2]`.
+        """Puts things `[K]` on random free cells, one after the other: `(x, y)`, `[K, 2]`."""
+        return self.each(lambda thing: jnp.stack(self.place(thing)), jnp.asarray(things).astype(jnp.uint8))
 
-        A loop in the program, which compiles faster than as many calls of `place`.
+    def each(self, work: Callable[..., Any], *rows: np.ndarray | Array) -> Any:
+        """`work(*row)` on this level for every row of some arrays in turn; what it returns, stacked.
+
+        A loop in the program, which compiles faster than as many calls.
         """
 
-        def place(grid: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
-            thing, word = inputs
-            x, y = choose((grid == c.EMPTY) & (self.y * self.width + self.x != self.agent), word)
-            return jnp.where((self.x == x) & (self.y == y), thing, grid), jnp.stack([x, y])
+        def one(canvas: dict[str, Any], words: Words, row: tuple[Array, ...]) -> tuple[dict[str, Any], Any]:
+            self.canvas, self.words = canvas, words
+            result = work(*row)
+            return self.canvas, result
 
-        things = jnp.asarray(things).astype(jnp.uint8)
-        self.grid, places = lax.scan(place, self.grid, (things, self.words(len(things))))
-        return places
+        start, words, arrays = self.canvas, self.words, tuple(jnp.asarray(row) for row in rows)
+        dry = Words()
+        after, _ = jax.eval_shape(lambda: one(start, dry, tuple(array[0] for array in arrays)))
+        if start["contents"] is None and after["contents"] is not None:
+            start["contents"] = jnp.full_like(start["grid"], c.EMPTY)
+        count = len(arrays[0])
+        numbers = words(count * dry.used).reshape(count, dry.used)
+        self.canvas, results = lax.scan(
+            lambda canvas, inputs: one(canvas, Words(inputs[0]), inputs[1]), start, (numbers, arrays)
+        )
+        self.words = words
+        return results
+
+    @property
+    def canvas(self) -> dict[str, Any]:
+        """The attributes that building changes."""
+        return {name: getattr(self, name) for name in self.changing}
+
+    @canvas.setter
+    def canvas(self, values: dict[str, Any]) -> None:
+        for name, value in values.items():
+            setattr(self, name, value)
 
     def put_agent(self, x: Int, y: Int, direction: Int) -> None:
         """Puts the agent on a cell."""

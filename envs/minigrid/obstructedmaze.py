@@ -4,6 +4,7 @@ import dataclasses
 from typing import ClassVar
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from envs.minigrid import cells as c
@@ -73,34 +74,37 @@ class ObstructedMaze(MiniGrid):
     def build(self, level: RoomLevel) -> None:
         colours = level.permutation(6)
         if self._two_rooms:
-            self._locked_doors(level, 0, 0, {RIGHT: colours[0]})
+            self._add_locked_doors(level, np.array([0]), np.array([0]), np.array([RIGHT]), colours[:1])
             level.place_in_room(1, 0, _BLUE_BALL)
             level.place_agent_in_room(0, 0)
             return
         quarters = {"2Q": 2, "Full": 4}.get(self.variant, 1)
-        for side, (i, j) in enumerate(_SIDE_ROOMS[:quarters]):
-            level.add_door(1, 1, side, colours[side], locked=False)
-            self._locked_doors(level, i, j, {(side + k) % 4: colours[(side + k) % 6] for k in (-1, 1)})
+        sides, (i, j) = np.arange(quarters), np.array(_SIDE_ROOMS[:quarters]).T
+        level.each(lambda side, colour: level.add_door(1, 1, side, colour, locked=False), sides, colours[:quarters])
+        # Every side room has two locked doors, in the walls next to the one it is entered by.
+        turns = sides.repeat(2) + np.tile([-1, 1], quarters)
+        self._add_locked_doors(level, i.repeat(2), j.repeat(2), turns % 4, colours[turns % 6])
         corner = level.below(quarters)
         i, j = jnp.asarray(_CORNERS)[corner]
         level.place_in_room(i, j, _BLUE_BALL)
         level.place_agent_in_room(*((1, 1) if self.variant in ("1Q", "Full") else (2, 1)))
 
-    def _locked_doors(self, level: RoomLevel, i: int, j: int, doors: dict[int, Array]) -> None:
-        """Locked doors of one room, `{side: colour}`, and their keys."""
+    def _add_locked_doors(self, level: RoomLevel, i: np.ndarray, j: np.ndarray, sides: np.ndarray, colours: Array):
+        """Locked doors in walls of the rooms (i, j), and their keys."""
         hidden, blocked = "h" in self.variant or "D" not in self.variant, "b" in self.variant or "D" not in self.variant
 
-        def place_key(colour: Array) -> None:
+        def add_door(i: Array, j: Array, side: Array, colour: Array) -> None:
+            level.add_door(i, j, side, colour, locked=True, blocked_by=_GREEN_BALL if blocked else None)
+            if self.version == 0:
+                place_key(i, j, colour)
+
+        def place_key(i: Array, j: Array, colour: Array) -> None:
             key = c.cell(c.KEY, colour)
             level.place_in_room(i, j, *((_GREY_BOX, key) if hidden else (key,)))
 
-        for side, colour in doors.items():
-            level.add_door(i, j, side, colour, locked=True, blocked_by=_GREEN_BALL if blocked else None)
-            if self.version == 0:
-                place_key(colour)
+        level.each(add_door, i, j, sides, colours)
         if self.version == 1:
-            for colour in doors.values():
-                place_key(colour)
+            level.each(place_key, i, j, colours)
 
     def outcome(self, state: GridState, action: Array, front: Array, after: GridState) -> tuple[Array, Array]:
         success = (action == PICKUP) & (after.carrying == _BLUE_BALL)

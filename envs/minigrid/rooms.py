@@ -10,7 +10,10 @@ from envs.minigrid.level import Int, Level, Words
 RIGHT, DOWN, LEFT, UP = range(4)
 """The walls of a room, numbered like directions."""
 
-_SIDE_X, _SIDE_Y = np.array([1, 0, -1, 0]), np.array([0, 1, 0, -1])
+
+def beside(side: Int) -> tuple[Int, Int]:
+    """One step in a direction, `(x, y)`."""
+    return 1 * (side == RIGHT) - 1 * (side == LEFT), 1 * (side == DOWN) - 1 * (side == UP)
 
 
 class RoomLevel(Level):
@@ -20,6 +23,8 @@ class RoomLevel(Level):
       has_door: which walls between rooms have a door or are removed, bool `[E]`; see `edge`.
       locked: which rooms count as locked, bool `[rows * columns]`.
     """
+
+    changing = (*Level.changing, "has_door", "locked")
 
     def __init__(self, words: Words, room_size: int, rows: int, columns: int):
         self.size, self.rows, self.columns = room_size, rows, columns
@@ -36,32 +41,32 @@ class RoomLevel(Level):
         self.has_door: Array = jnp.zeros(len(self.rooms_of_edge), bool)
         self.locked: Array = jnp.zeros(rows * columns, bool)
 
-    def edge(self, i: Int, j: Int, side: int) -> Int:
+    def edge(self, i: Int, j: Int, side: Int) -> Int:
         """The number of a wall between two rooms: first those between neighbours in a row, then in a column."""
-        i, j = (i - 1 if side == LEFT else i), (j - 1 if side == UP else j)
-        if side in (RIGHT, LEFT):
-            return j * (self.columns - 1) + i
-        return self.rows * (self.columns - 1) + j * self.columns + i
+        i, j = i - 1 * (side == LEFT), j - 1 * (side == UP)
+        in_row, in_column = j * (self.columns - 1) + i, self.rows * (self.columns - 1) + j * self.columns + i
+        return jnp.where(side % 2 == 0, in_row, in_column)
 
     def room(self, i: Int, j: Int):
         """The cells of a room, walls included."""
         return self.rectangle(i * (self.size - 1), j * (self.size - 1), self.size, self.size)
 
-    def door_place(self, i: Int, j: Int, side: int) -> tuple[Int, Int]:
+    def door_place(self, i: Int, j: Int, side: Int) -> tuple[Int, Int]:
         """A random place for a door in the wall of a room."""
-        left, top, along = i * (self.size - 1), j * (self.size - 1), self.between(1, self.size - 1)
-        if side in (RIGHT, LEFT):
-            return left + (self.size - 1) * (side == RIGHT), top + along
-        return left + along, top + (self.size - 1) * (side == DOWN)
+        last, along = self.size - 1, self.between(1, self.size - 1)
+        x = i * last + jnp.where(side % 2 == 0, last * (side == RIGHT), along)
+        y = j * last + jnp.where(side % 2 == 0, along, last * (side == DOWN))
+        return x, y
 
     def add_door(
-        self, i: Int, j: Int, side: int, colour: Int, locked: bool, blocked_by: Int | None = None
+        self, i: Int, j: Int, side: Int, colour: Int, locked: bool, blocked_by: Int | None = None
     ) -> tuple[Int, Int]:
         """A door in the wall of room (i, j), with a thing in front of it inside the room if asked: its `(x, y)`."""
         x, y = self.door_place(i, j, side)
         self.put(x, y, c.cell(c.LOCKED_DOOR if locked else c.CLOSED_DOOR, colour))
         if blocked_by is not None:
-            self.put(x - _SIDE_X[side], y - _SIDE_Y[side], blocked_by)
+            step_x, step_y = beside(side)
+            self.put(x - step_x, y - step_y, blocked_by)
         self.has_door |= np.arange(len(self.rooms_of_edge)) == self.edge(i, j, side)
         here = np.arange(self.rows * self.columns) == j * self.columns + i
         self.locked = self.locked | here if locked else self.locked & ~here
@@ -89,7 +94,8 @@ class RoomLevel(Level):
         here = self.free() & self.room(i, j)
         ahead = (self.grid == c.EMPTY) | (self.grid == c.GREY_WALL)
         # Rooms keep the agent off the border, so what is rolled over the edge is not looked at.
-        facing = [here & jnp.roll(ahead, (-_SIDE_Y[d], -_SIDE_X[d]), (0, 1)) for d in range(4)]
+        steps = [beside(direction) for direction in range(4)]
+        facing = [here & jnp.roll(ahead, (-step_y, -step_x), (0, 1)) for step_x, step_y in steps]
         x, row = self.choose(jnp.concatenate(facing))
         self.put_agent(x, row % self.height, row // self.height)
 
