@@ -1,7 +1,6 @@
 """Many copies of one environment, stepped together and restarted where an episode ended."""
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -17,7 +17,7 @@ from jax import Array
 
 from envs.base import Environment
 from envs.minigrid import cells as c
-from envs.minigrid.level import Level, Words
+from envs.minigrid.level import Level, Words, mix
 from envs.minigrid.view import STEP_X, STEP_Y, observe, overview
 from envs.minigrid.world import FORWARD, Boxes, GridState, at, interact, move
 from jaxrew.types import Discrete, EnvSpec, Fact, Step, unknown
@@ -211,7 +211,10 @@ class MiniGrid(Environment, abc.ABC):
 
     def levels(self, keys: Array) -> GridState:
         """Fresh levels, level i from `keys[i]` alone."""
-        words = jax.vmap(lambda key: jax.random.bits(key, (max(self._num_words, 1),)))(keys)
+        # Counted and mixed twice, once with each half of the key. Another threefry would take longer, to compile too.
+        seed = jax.random.key_data(keys)
+        counter = np.arange(max(self._num_words, 1), dtype=np.uint32)
+        words = mix(mix(counter * np.uint32(0x9E3779B9) + seed[:, :1]) ^ seed[:, 1:])
         return jax.vmap(lambda values: self._level(Words(values)))(words)
 
     def reset_many(self, keys: Array) -> tuple[GridState, Array]:

@@ -124,7 +124,8 @@ class MultiRoom(MiniGrid):
         Farama's recursion never takes a room back: a chain that cannot go on is a failure as a whole.
         """
         counter = chain.draws.astype(jnp.uint32) * 5 + np.arange(5, dtype=np.uint32)
-        wall_word, along_word, width_word, height_word, shift_word = mix(mix(counter + seed[0]) ^ seed[1])
+        words = lax.optimization_barrier(mix(mix(counter + seed[0]) ^ seed[1]))
+        wall_word, along_word, width_word, height_word, shift_word = words
 
         def pick(word: Array, low: Array | int, high: Array | int) -> Array:
             return low + (word % jnp.asarray(high - low).astype(jnp.uint32)).astype(jnp.int32)
@@ -146,6 +147,9 @@ class MultiRoom(MiniGrid):
         new_left, new_top = jnp.where(first, anywhere[0], new_left), jnp.where(first, anywhere[1], new_top)
         entry = jnp.where(first, 2, entry)
 
+        # Otherwise XLA works all this out anew for each of its uses, and compiles it as often.
+        new = lax.optimization_barrier(jnp.stack([new_left, new_top, width, height, door_x, door_y]))
+        new_left, new_top, width, height = new[:4]
         in_map = (new_left >= 0) & (new_top >= 0) & (new_left + width <= self.side) & (new_top + height < self.side)
         # The last room shares a wall with the new one; the others must keep clear of it, on two sides by one cell more.
         lefts, tops, widths, heights = chain.rooms[:, :4].T
@@ -158,7 +162,6 @@ class MultiRoom(MiniGrid):
         numbers = np.arange(self.num_rooms)
         fits = in_map & (clear | (numbers >= last)).all()
         gives_up = ~fits & (first | (chain.tries + 1 == _TRIES))
-        new = jnp.stack([new_left, new_top, width, height, door_x, door_y])
         return Chain(
             rooms=jnp.where(((numbers == chain.count) & fits)[:, None], new, chain.rooms),
             entry=jnp.where(fits, entry, chain.entry),

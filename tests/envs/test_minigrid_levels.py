@@ -114,7 +114,7 @@ def test_doorkey_levels_can_be_solved_at_length(name):
 def random_play():
     """DoorKey-5x5 at random: `(env, facts [T + 1, N, ...], actions [T, N], steps [T, N, ...])`."""
     env = IDS["MiniGrid-DoorKey-5x5-v0"]()
-    actions = jax.random.choice(jax.random.key(1), jnp.array([0, 1, 2, 2, 3, 4, 5, 6]), (250, 256))
+    actions = jax.random.choice(jax.random.key(1), jnp.array([0, 1, 2, 2, 3, 4, 5, 6]), (250, 400))
 
     @jax.jit
     def play(keys):
@@ -122,7 +122,7 @@ def random_play():
         step = functools.partial(env.step_many, jax.random.key(0))
         return env.facts_many(state), lax.scan(step, state, actions)[1]
 
-    start, steps = play(jax.random.split(jax.random.key(0), 256))
+    start, steps = play(jax.random.split(jax.random.key(0), 400))
     facts = jax.tree.map(lambda first, rest: np.concatenate([first[None], rest]), start, steps.facts)
     return env, facts, np.asarray(actions), jax.device_get(steps)
 
