@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 from jax import Array
 
+from envs.settings import check_settings
 from jaxrew.types import EnvSpec, Step
 
 if TYPE_CHECKING:
@@ -21,6 +22,17 @@ class Environment(abc.ABC):
     `spec`, `reset`, `step` and `facts` for ONE environment. `reset_many`, `step_many` and `facts_many` act on a batch;
     override them where a batched program is faster than `vmap`.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        # Types come first: what a subclass checks of its settings then gets numbers where it expects them.
+        super().__init_subclass__(**options)
+        check = cls.__dict__.get("__post_init__")
+        if check is not None:
+            cls.__post_init__ = lambda self: (check_settings(self), check(self))[1]
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for settings that make no environment."""
+        check_settings(self)
 
     @property
     @abc.abstractmethod

@@ -19,9 +19,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from envs.base import Environment
+from envs.settings import check_settings
 from jaxrew.types import EnvSpec, Step
 
 Shape = jax.ShapeDtypeStruct
@@ -63,6 +65,12 @@ class Bridge(Environment):
     limit_in_done: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.env_spec, EnvSpec):
+            raise ValueError(f"env_spec is {self.env_spec!r}; it must be a jaxrew.types.EnvSpec")
+        check_settings(self.env_spec)
+        for name in ("reset_fn", "step_fn"):
+            if not callable(getattr(self, name)):
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be a function")
         _check_hashable(self)
         if self.env_spec.max_steps is not None and self.env_spec.max_steps < 1:
             raise ValueError(f"max_steps is {self.env_spec.max_steps}; an episode has at least 1 step")
@@ -195,7 +203,7 @@ def _check_value(value: Any, shape: tuple[int, ...], dtype: str, function: str, 
 
 
 def _fits(dtype: Any, target: Any) -> bool:
-    """Whether a cast keeps the kind of number: bool < integer < real."""
+    """Whether a cast keeps the kind of number, bool < integer < real, and the range of integers."""
     kinds = (jnp.bool_, jnp.integer, jnp.floating)
 
     def rank(dtype: Any) -> int:
@@ -203,6 +211,8 @@ def _fits(dtype: Any, target: Any) -> bool:
 
     if len(kinds) in (rank(dtype), rank(target)):
         return dtype == target
+    if jnp.issubdtype(dtype, jnp.integer) and jnp.issubdtype(target, jnp.integer):
+        return np.can_cast(dtype, target)
     return rank(dtype) <= rank(target)
 
 

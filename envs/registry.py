@@ -10,7 +10,7 @@ from envs.base import Environment
 from jaxrew.types import unknown
 
 
-def make(name: str, **options: Any) -> Environment:
+def make(name: str, /, **options: Any) -> Environment:
     """The environment called `name`, with its options, which are those of the class that `name` stands for.
 
     Raises ValueError for an unknown name, naming the nearest, and for an unknown option, naming the valid ones.
@@ -21,7 +21,8 @@ def make(name: str, **options: Any) -> Environment:
     valid = _options(factories[name])
     for option in options:
         if option not in valid:
-            raise ValueError(f"unknown option {option!r} of {name}; valid options: {', '.join(valid) or 'none'}")
+            known = unknown(f"option of {name}", option, valid) if valid else f"{name} has no options, not {option!r}"
+            raise ValueError(known)
     return factories[name](**options)
 
 

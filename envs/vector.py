@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from envs.base import Environment, State
+from envs.settings import check_settings
 from jaxrew.types import EnvSpec, Step, unknown
 
 RESETS = ("fresh", "pool")
@@ -62,6 +63,9 @@ class VecEnv:
     pool_refresh: int = 256
 
     def __post_init__(self) -> None:
+        if not isinstance(self.env, Environment):
+            raise ValueError(f"env is a {type(self.env).__name__}; give an environment, like envs.make('CartPole-v1')")
+        check_settings(self)
         if self.num_envs < 1:
             raise ValueError(f"num_envs is {self.num_envs}; it must be at least 1")
         if self.resets not in RESETS:
@@ -71,6 +75,9 @@ class VecEnv:
             raise ValueError(f"pool_size is {self.pool_size}; it must be a multiple of {_CHUNK}, like {nearest}")
         if self.pool_refresh < 1:
             raise ValueError(f"pool_refresh is {self.pool_refresh}; it must be at least 1")
+        if self.pool_size * self.pool_refresh >= 2**31:
+            most = (2**31 - 1) // self.pool_size
+            raise ValueError(f"pool_refresh is {self.pool_refresh}; a pool of {self.pool_size} takes at most {most}")
 
     @property
     def spec(self) -> EnvSpec:
@@ -93,6 +100,9 @@ class VecEnv:
         `obs`, `[N, ...]`, is the observation to act on next, after resets; `step` describes the true successors,
         before any. How environment i starts anew depends on `key` and i alone.
         """
+        expected = (self.num_envs, *self.spec.action_space.shape)
+        if jnp.shape(action) != expected:
+            raise ValueError(f"actions have shape {jnp.shape(action)}; {self.num_envs} environments take {expected}")
         # Folded into the key: 0 steps, 1 refreshes the pool, 2 + i restarts environment i. Each use folds for itself:
         # a step without randomness or resets then costs no threefry, of which one call is a third of a small step.
         envs, step = self.env.step_many(jax.random.fold_in(key, 0), state.envs, action)

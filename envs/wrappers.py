@@ -302,6 +302,8 @@ class SparseReward(RewardWrapper):
             return
         if self.threshold is not None:
             raise ValueError(f"threshold is {self.threshold}, but a condition is given too; give one of the two")
+        if not callable(self.condition):
+            raise ValueError(f"condition is {self.condition!r}; it must be a function of the facts")
         facts = {fact.name: jax.ShapeDtypeStruct(fact.shape, fact.dtype) for fact in inner.facts}
         try:
             met = jax.eval_shape(self.condition, facts)

@@ -78,11 +78,15 @@ class Fetch(MiniGrid):
         return self.pay(success, after), ends
 
 
-def check_room(size: int, num_objects: int, name: str) -> None:
+DISTINCT = 18
+"""How many keys, balls and boxes differ in kind or colour."""
+
+
+def check_room(size: int, num_objects: int, name: str, at_most: int = 10**9) -> None:
     """Raises ValueError unless a room of `size` holds so many objects and the agent."""
     if size < 5:
         raise ValueError(f"size is {size}, but {name} needs at least 5; try 5")
-    most = (size - 2) ** 2 - 1
+    most = min((size - 2) ** 2 - 1, at_most)
     if not 1 <= num_objects <= most:
         nearest = min(max(num_objects, 1), most)
         raise ValueError(f"num_objects is {num_objects}, but a room of size {size} takes 1 to {most}; try {nearest}")
@@ -90,5 +94,5 @@ def check_room(size: int, num_objects: int, name: str) -> None:
 
 def distinct_things(level: Level, count: int) -> Array:
     """Cells `[count]` of keys, balls and boxes, no two alike, all such sequences equally likely."""
-    codes = level.permutation(18)[:count]
+    codes = level.permutation(DISTINCT)[:count]
     return c.cell(c.KEY + codes // 6, codes % 6)

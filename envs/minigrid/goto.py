@@ -9,7 +9,7 @@ from jax import Array
 
 from envs.minigrid import cells as c
 from envs.minigrid.core import MiniGrid
-from envs.minigrid.fetch import check_room, distinct_things
+from envs.minigrid.fetch import DISTINCT, check_room, distinct_things
 from envs.minigrid.level import Level
 from envs.minigrid.world import DONE, TOGGLE, GridState
 from jaxrew.types import Fact
@@ -102,7 +102,7 @@ class GoToObject(_GoTo):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_room(self.size, self.num_objects, self.name)
+        check_room(self.size, self.num_objects, self.name, DISTINCT)
 
     @property
     def name(self) -> str:

@@ -63,11 +63,13 @@ class MultiRoom(MiniGrid):
         super().__post_init__()
         if self.num_rooms < 1:
             raise ValueError(f"num_rooms is {self.num_rooms}, but there must be at least 1; try 1")
+        if self.side < 5:
+            raise ValueError(f"side is {self.side}, but a grid needs 5 for the smallest room; try 5")
         if not 4 <= self.room_size <= self.side - 1:
             nearest = min(max(self.room_size, 4), self.side - 1)
             raise ValueError(f"room_size is {self.room_size}, but must be from 4 to {self.side - 1}; try {nearest}")
         # Longer chains are found once in tens of thousands of attempts, or never.
-        most = min(20, int(0.7 * self.side**2 / ((self.room_size + 4) / 2 - 1) ** 2))
+        most = min(20, self.side - 5 or 1, int(0.7 * self.side**2 / ((self.room_size + 4) / 2 - 1) ** 2))
         if self.num_rooms > most:
             raise ValueError(
                 f"num_rooms is {self.num_rooms}, but chains of rooms of up to {self.room_size} in {self.side} x "
@@ -77,6 +79,8 @@ class MultiRoom(MiniGrid):
     @property
     def name(self) -> str:
         numbers = self.num_rooms, self.room_size
+        if self.side != 25:
+            return "MiniGrid-MultiRoom-N{}-S{}-side{}".format(*numbers, self.side)
         return f"MiniGrid-{_NAMES.get(numbers) or 'MultiRoom-N{}-S{}-v0'.format(*numbers)}"
 
     @property

@@ -8,7 +8,7 @@ from jax import Array
 
 from envs.minigrid import cells as c
 from envs.minigrid.core import MiniGrid
-from envs.minigrid.fetch import distinct_things
+from envs.minigrid.fetch import DISTINCT, distinct_things
 from envs.minigrid.level import Level
 from envs.minigrid.world import DROP, PICKUP, GridState
 from jaxrew.types import Fact
@@ -34,7 +34,7 @@ class PutNear(MiniGrid):
         if self.size < 6:
             raise ValueError(f"size is {self.size}, but a PutNear grid needs at least 6; try 6")
         # Each object keeps others from up to 9 cells.
-        most = ((self.size - 2) ** 2 - 1) // 9 + 1
+        most = min(((self.size - 2) ** 2 - 1) // 9 + 1, DISTINCT)
         if not 2 <= self.num_objects <= most:
             raise ValueError(
                 f"num_objects is {self.num_objects}, but {self.size} x {self.size} is sure to have room for 2 to "

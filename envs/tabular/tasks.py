@@ -43,7 +43,7 @@ class Chain(Tabular):
 
     @property
     def success(self) -> float | None:
-        return _above(self.left_reward * self._limit, self.right_reward)
+        return _above(max(self.left_reward * self._limit, 0.0), self.right_reward)
 
     def build(self) -> MDP:
         _check_at_least("length", self.length, 3)
@@ -84,7 +84,7 @@ class RiverSwim(Tabular):
 
     @property
     def success(self) -> float | None:
-        return _above(self.left_reward * self._limit, self.right_reward)
+        return _above(max(self.left_reward * self._limit, 0.0), self.right_reward)
 
     def build(self) -> MDP:
         _check_at_least("length", self.length, 3)
@@ -214,6 +214,8 @@ class GridWorld(Tabular):
         failures = [self.step_reward * self._limit]
         if (self.grid == "X").any():
             failures.append(self.trap_reward + max(self.step_reward, self.step_reward * self._limit))
+        if (self.grid == "C").any():
+            failures.append((self.step_reward + max(self.cliff_reward, 0.0)) * self._limit)
         return _above(max(failures), self.goal_reward + self.step_reward)
 
     @functools.cached_property
@@ -222,7 +224,7 @@ class GridWorld(Tabular):
         if self.size is None:
             if self.walls:
                 raise ValueError(f"walls = {self.walls} belong to a square; give its size, or draw them in a layout")
-            return _parse(self.layout or "four-rooms")
+            return _parse("four-rooms" if self.layout is None else self.layout)
         if self.layout is not None:
             raise ValueError(f"size is {self.size}, but the layout has a size of its own; give one of the two")
         _check_at_least("size", self.size, 2)
@@ -230,6 +232,8 @@ class GridWorld(Tabular):
         for wall in self.walls:
             if not all(0 <= place < self.size for place in wall):
                 raise ValueError(f"the wall {wall} is outside the square; its last row is {self.size - 1}")
+            if wall in ((0, 0), (self.size - 1, self.size - 1)):
+                raise ValueError(f"the wall {wall} is on the {'goal' if any(wall) else 'start'}; leave that cell free")
             grid[wall] = "#"
         grid[0, 0], grid[-1, -1] = "S", "G"
         return grid
