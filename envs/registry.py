@@ -1,5 +1,6 @@
 """Environments by name."""
 
+import difflib
 import functools
 import inspect
 from collections.abc import Callable
@@ -21,8 +22,9 @@ def make(name: str, /, **options: Any) -> Environment:
     valid = _options(factories[name])
     for option in options:
         if option not in valid:
-            known = unknown(f"option of {name}", option, valid) if valid else f"{name} has no options, not {option!r}"
-            raise ValueError(known)
+            sentence = f"unknown option {option!r} of {name}; valid options: {', '.join(valid) or 'none'}"
+            near = difflib.get_close_matches(option, valid, n=1, cutoff=0.7)
+            raise ValueError(sentence + (f"; did you mean {near[0]!r}?" if near else ""))
     return factories[name](**options)
 
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from envs.minigrid import cells as c
 from envs.minigrid.core import MiniGrid, success_rewards
@@ -76,20 +76,24 @@ class DynamicObstacles(MiniGrid):
         return {"obstacle_pos": [tuple(map(int, ball.cur_pos)) for ball in world.obstacles]}
 
     def stir(self, key: Array, state: GridState, action: Array) -> GridState:
-        words = jax.random.bits(key, (self._count, state.agent.shape[0]))
-        grid, places = state.grid, []
-        for ball in range(self._count):
-            old = state.task["obstacle_pos"][:, ball, 0] + self.size * state.task["obstacle_pos"][:, ball, 1]
+        def move(grid: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
+            old, word = inputs
             near = old[:, None] + _NEAR_X + self.size * _NEAR_Y
             seen = jnp.take_along_axis(grid.reshape(grid.shape[0], -1), near, axis=1, mode="promise_in_bounds")
             free = (seen == c.EMPTY) & (near != state.agent[:, None])
             count = free.sum(axis=1)
-            rank = words[ball] % jnp.maximum(count, 1).astype(jnp.uint32)
+            rank = word % jnp.maximum(count, 1).astype(jnp.uint32)
             picked = free & (jnp.cumsum(free, axis=1) == rank[:, None].astype(jnp.int32) + 1)
             new = jnp.where(count > 0, jnp.where(picked, near, 0).sum(axis=1), old)
-            grid = put(put(grid, old, jnp.full(old.shape, c.EMPTY, jnp.uint8)), new, jnp.full_like(seen[:, 0], _BALL))
-            places.append(self.position(new))
-        return state._replace(grid=grid, task={"obstacle_pos": jnp.stack(places, axis=1)})
+            grid = put(grid, old, jnp.full(old.shape, c.EMPTY, jnp.uint8))
+            return put(grid, new, jnp.full(old.shape, _BALL, jnp.uint8)), new
+
+        # A loop of the program: written out, nine balls take seven seconds to compile.
+        places = state.task["obstacle_pos"]
+        olds = (places[..., 0] + self.size * places[..., 1]).T
+        words = jax.random.bits(key, (self._count, state.agent.shape[0]))
+        grid, news = lax.scan(move, state.grid, (olds, words))
+        return state._replace(grid=grid, task={"obstacle_pos": self.position(news.T)})
 
     def outcome(self, state: GridState, action: Array, front: Array, after: GridState) -> tuple[Array, Array]:
         # What was ahead before the balls moved decides.

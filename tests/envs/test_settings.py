@@ -43,8 +43,8 @@ SPEC = EnvSpec("toy", (2,), "uint8", Discrete(2), 5)
         (lambda: envs.make("MiniGrid-MultiRoom", side=0), "side is 0, but a grid needs 5"),
         (lambda: envs.make("MiniGrid-GoToObject", size=10, num_objects=20), "takes 1 to 18; try 18"),
         (lambda: envs.make("MiniGrid-PutNear", size=20, num_objects=20), "room for 2 to 18"),
-        (lambda: envs.make("MiniGrid-Empty", sise=8), "unknown option of MiniGrid-Empty 'sise'; did you mean 'size'?"),
-        (lambda: envs.make("MiniGrid-Empty", name=9), "unknown option of MiniGrid-Empty 'name'; did you mean"),
+        (lambda: envs.make("MiniGrid-Empty", sise=8), "see_mission, size, random_start; did you mean 'size'?"),
+        (lambda: envs.make("MiniGrid-Empty", name=9), "unknown option 'name' of MiniGrid-Empty; valid options: "),
         (lambda: envs.make("tabular/gridworld", size=3, walls=((0, 0),)), "is on the start; leave that cell free"),
         (lambda: envs.make("tabular/gridworld", size=3, walls=[[2, 2]]), "is on the goal; leave that cell free"),
         (lambda: Bridge("toy", max, max), "env_spec is 'toy'; it must be a jaxrew.types.EnvSpec"),  # pyright: ignore
