@@ -213,8 +213,8 @@ class MiniGrid(Environment, abc.ABC):
         """Fresh levels, level i from `keys[i]` alone."""
         # Counted and mixed twice, once with each half of the key. Another threefry would take longer, to compile too.
         seed = jax.random.key_data(keys)
-        counter = np.arange(max(self._num_words, 1), dtype=np.uint32)
-        words = mix(mix(counter * np.uint32(0x9E3779B9) + seed[:, :1]) ^ seed[:, 1:])
+        counter = jnp.arange(max(self._num_words, 1), dtype=jnp.uint32)
+        words = mix(mix(counter * jnp.uint32(0x9E3779B9) + seed[:, :1]) ^ seed[:, 1:])
         return jax.vmap(lambda values: self._level(Words(values)))(words)
 
     def reset_many(self, keys: Array) -> tuple[GridState, Array]:

@@ -6,6 +6,7 @@ from jax import Array, lax
 
 from envs.minigrid import cells as c
 from envs.minigrid.level import Int, Level, Words
+from envs.minigrid.view import STEP_X, STEP_Y
 
 RIGHT, DOWN, LEFT, UP = range(4)
 """The walls of a room, numbered like directions."""
@@ -94,8 +95,7 @@ class RoomLevel(Level):
         here = self.free() & self.room(i, j)
         ahead = (self.grid == c.EMPTY) | (self.grid == c.GREY_WALL)
         # Rooms keep the agent off the border, so what is rolled over the edge is not looked at.
-        steps = [beside(direction) for direction in range(4)]
-        facing = [here & jnp.roll(ahead, (-step_y, -step_x), (0, 1)) for step_x, step_y in steps]
+        facing = [here & jnp.roll(ahead, (-STEP_Y[d], -STEP_X[d]), (0, 1)) for d in range(4)]
         x, row = self.choose(jnp.concatenate(facing))
         self.put_agent(x, row % self.height, row // self.height)
 

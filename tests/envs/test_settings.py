@@ -30,8 +30,8 @@ SPEC = EnvSpec("toy", (2,), "uint8", Discrete(2), 5)
         (lambda: envs.make("tabular/chain", left_reward=float("nan")), "left_reward is nan; it must be a finite num"),
         (lambda: envs.make("tabular/chain", max_steps=2.5), "max_steps is 2.5; it must be a whole number or None"),
         (lambda: envs.make("Catch-bsuite", rows="3"), "rows is '3'; it must be a whole number"),
-        (lambda: TimeLimit(CARTPOLE, 10.5), "max_steps is 10.5; it must be a whole number, like 10"),
-        (lambda: DelayedReward(CARTPOLE, every=2.5), "every is 2.5; it must be a whole number or None, like 2"),
+        (lambda: TimeLimit(CARTPOLE, 10.5), "max_steps is 10.5; it must be a whole number"),  # pyright: ignore
+        (lambda: DelayedReward(CARTPOLE, every=2.5), "every is 2.5; it must be a whole number or No"),  # pyright: ignore
         (lambda: SparseReward(CARTPOLE, threshold=float("nan")), "threshold is nan; it must be a finite number or No"),
         (lambda: SparseReward(CARTPOLE, condition=3), "condition is 3; it must be a function of the facts"),  # pyright: ignore
         (lambda: RewardNoise(CARTPOLE, std=float("inf")), "std is inf; it must be a finite number"),
