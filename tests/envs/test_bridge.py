@@ -228,8 +228,8 @@ def returning(**changes):
             "step_fn returned a state of another structure than reset_fn; differing: .nothing",
         ),
         (
-            {"env_spec": dataclasses.replace(SPEC, obs_dtype="uint8"), "step_fn": returning(obs=lambda obs: obs * 0.5)},
-            "step_fn returned obs of dtype float32; casting that to uint8 would lose values",
+            {"env_spec": dataclasses.replace(SPEC, obs_dtype="int32"), "step_fn": returning(obs=lambda obs: obs * 0.5)},
+            "step_fn returned obs of dtype float32; casting that to int32 would lose values",
         ),
         ({"facts_fn": None}, "facts_fn is None; the spec documents facts that it must compute: place"),
         ({"facts_fn": lambda state: {"plaice": state.place}}, "what facts_fn returned lacks 'place'"),
