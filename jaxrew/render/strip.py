@@ -101,17 +101,25 @@ def write_gif(path: Path, draw: Any, num_frames: int, durations: Sequence[int], 
 
 
 def _palette(frames: Sequence[np.ndarray]) -> Any:
-    """An image with the 256 most frequent colours, or a compromise where these cover less than most of the frames."""
+    """An image with the 256 most frequent colours, or a compromise where these cover less than most of the frames.
+
+    Of colours that differ by less than 4 in each channel only the most frequent counts: what is saved serves rare ones.
+    """
     from PIL import Image
 
     pixels = np.concatenate(frames)
     codes, counts = np.unique(pixels.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32), return_counts=True)
-    common = np.argsort(-counts)[:256]
-    if counts[common].sum() < 0.95 * counts.sum():
+    order = np.argsort(-counts)
+    _, first, group = np.unique(codes[order] & 0xFCFCFC, return_index=True, return_inverse=True)
+    covered = np.bincount(group, counts[order])
+    largest = np.argsort(-covered)[:256]
+    if covered[largest].sum() < 0.95 * counts.sum():
         return Image.fromarray(pixels).quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     palette = Image.new("P", (1, 1))
     palette.putpalette(
-        np.stack([codes[common] >> shift & 255 for shift in (16, 8, 0)], axis=1).astype(np.uint8).tobytes()
+        np.stack([codes[order[first[largest]]] >> shift & 255 for shift in (16, 8, 0)], axis=1)
+        .astype(np.uint8)
+        .tobytes()
     )
     return palette
 
