@@ -79,7 +79,7 @@ class RND(Bonus, kw_only=True):
     hidden: tuple[int, ...] = static((64,))
     embedding: int = static(32)
     keep: float | None = static(None)
-    minibatches: int = static(4)
+    minibatches: int = static(2)
     warm_steps: int = static(128)
 
     def validate(self, spec: EnvSpec, num_envs: int) -> None:
@@ -88,7 +88,7 @@ class RND(Bonus, kw_only=True):
         if self.keep is not None and not 0.0 < self.keep <= 1.0:
             raise ValueError(f"keep = {self.keep} must be a share above 0 and up to 1; try {min(1.0, 32 / num_envs)}")
         if self.minibatches < 1:
-            raise ValueError(f"minibatches = {self.minibatches} must be at least 1; try 4")
+            raise ValueError(f"minibatches = {self.minibatches} must be at least 1; try 2")
         if self.warm_steps < 0:
             raise ValueError(f"warm_steps = {self.warm_steps} must be 0 or more; try 128")
 

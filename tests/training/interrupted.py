@@ -43,10 +43,7 @@ def slowly(launch):
 
 
 if __name__ == "__main__":
-    import jax
+    from tests import conftest  # noqa: F401 (as many devices, and the compilation cache)
 
-    from tests import conftest  # noqa: F401 (the compilation cache)
-
-    jax.config.update("jax_num_cpu_devices", 2)
     Loop.launch = slowly(Loop.launch)
     train(sys.argv[1], resume="resume" in sys.argv)

@@ -84,8 +84,8 @@ def test_metrics_and_evaluation(unbroken):
 
 
 def test_seeds_may_be_numpy_integers():
-    assert quick(seeds=np.int64(1), steps=64).seeds == [0]
-    assert quick(seeds=np.array([4]), steps=64).seeds == [4]
+    assert quick(seeds=np.int64(2), steps=64).seeds == [0, 1]
+    assert quick(seeds=np.array([4, 1]), steps=64).seeds == [4, 1]
 
 
 def test_init_from_takes_the_parameters_and_leaves_new_heads_fresh(unbroken, tmp_path):
