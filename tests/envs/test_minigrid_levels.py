@@ -30,9 +30,9 @@ SAMPLED = (
 """Ids whose levels are quick to draw and differ in kind."""
 
 
-def verdict(name, count):
+def verdict(name, count, seed=0):
     env = IDS[name]()
-    return compare(our_levels(env, count, seed=0), farama_levels(name, env, count))
+    return compare(our_levels(env, count, seed), farama_levels(name, env, count, seed))
 
 
 @pytest.mark.parametrize("name", SAMPLED)
@@ -45,10 +45,14 @@ def test_levels_are_distributed_like_faramas(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", IDS)
 def test_levels_are_distributed_like_faramas_at_length(name, capsys):
-    result = verdict(name, 5_000)
-    with capsys.disabled():
-        print(f"\n| {name} | {result.tests} | {result.p:.3f} | {result.which} |", end="")
-    assert result.p > 1e-3, result
+    """Of 76 equal generators one falls below 0.001 by chance every 13th time, so a second sample decides."""
+    for seed in range(2):
+        result = verdict(name, 5_000, seed)
+        with capsys.disabled():
+            print(f"\n| {name} | {result.tests} | {result.p:.4f} | {result.which} |", end="")
+        if result.p > 1e-3:
+            return
+    pytest.fail(str(result))
 
 
 def biased_colour(level):
