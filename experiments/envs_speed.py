@@ -13,10 +13,11 @@ import dataclasses
 import importlib
 import json
 import statistics
-import subprocess
 import sys
-import time
 from pathlib import Path
+
+from experiments import launch
+from experiments.contest import Contestant, compiled, serve
 
 TASKS = {
     "Empty-8x8": ("MiniGrid-Empty-8x8", "Navix-Empty-8x8-v0"),
@@ -26,7 +27,8 @@ TASKS = {
 }
 """MiniGrid's tasks by xminigrid's name (it lacks KeyCorridor) and NAVIX's."""
 
-CONTENDERS = ("packed", "image", "pool", "xminigrid", "navix")
+PEERS = ("xminigrid", "navix")
+CONTENDERS = ("packed", "image", "pool", *PEERS)
 
 
 @dataclasses.dataclass
@@ -88,7 +90,7 @@ def navix(task: str, num_envs: int):
 
 
 def worker(contender: str, task: str, num_envs: int, steps: int) -> None:
-    """Prints compile seconds, then for every line read the steps per second of one run."""
+    """The process of one contender."""
     import jax
 
     peers = {"xminigrid": xminigrid, "navix": navix}
@@ -107,45 +109,31 @@ def worker(contender: str, task: str, num_envs: int, steps: int) -> None:
         # take as long as the whole step here.
         return jax.lax.scan(body, init(init_key), (jax.random.split(step_key, steps), actions))
 
-    start = time.perf_counter()
-    program = run.lower(jax.random.key(0)).compile()
-    print(time.perf_counter() - start, flush=True)
-    for seed, _ in enumerate(sys.stdin):
-        start = time.perf_counter()
-        jax.block_until_ready(program(jax.random.key(seed)))
-        print(steps * num_envs / (time.perf_counter() - start), flush=True)
+    program, compile_seconds = compiled(run, jax.random.key(0))
+    serve(lambda repeat: program(jax.random.key(repeat)), compile_seconds)
 
 
 def compare(config: Config, task: str, num_envs: int) -> None:
-    """Prints one row of the table."""
-    processes, compile_seconds = {}, {}
-    for contender in config.contenders:
-        if contender == "xminigrid" and TASKS[task][0] is None:
-            continue
-        python = config.peer_python if contender in ("xminigrid", "navix") else sys.executable
-        job = [contender, task, num_envs, config.frames // num_envs]
-        command = [str(python), __file__, "--worker", json.dumps(job)]
-        processes[contender] = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        compile_seconds[contender] = float(processes[contender].stdout.readline())
-
-    def measure(process) -> float:
-        process.stdin.write("\n")
-        process.stdin.flush()
-        return float(process.stdout.readline())
-
+    """Prints the rows of one task at one size."""
+    steps = config.frames // num_envs
+    contestants = {
+        name: Contestant(
+            __file__, [name, task, num_envs, steps], config.peer_python if name in PEERS else sys.executable
+        )
+        for name in config.contenders
+        if name != "xminigrid" or TASKS[task][0] is not None
+    }
     # The first run of each warms the machine up.
-    rounds = [{name: measure(process) for name, process in processes.items()} for _ in range(config.rounds + 1)][1:]
-    for name, process in processes.items():
-        process.stdin.close()
-        process.wait()
-        rate = statistics.median(result[name] for result in rounds)
+    rounds = [{name: c.run()[0] for name, c in contestants.items()} for _ in range(config.rounds + 1)][1:]
+    for name, contestant in contestants.items():
+        contestant.close()
+        rate = steps * num_envs / statistics.median(seconds[name] for seconds in rounds)
         ratios = [
-            f"{statistics.median(result[name] / result[peer] for result in rounds):.1f} x {peer}"
-            for peer in ("xminigrid", "navix")
-            if peer in processes and peer != name
+            f"{statistics.median(seconds[peer] / seconds[name] for seconds in rounds):.1f} x {peer}"
+            for peer in PEERS
+            if peer in contestants and name not in PEERS
         ]
-        ratios = ratios if name not in ("xminigrid", "navix") else []
-        speed = f"{rate / 1e6:.3g}M | {compile_seconds[name]:.1f} s"
+        speed = f"{rate / 1e6:.3g}M | {contestant.compile_seconds:.1f} s"
         print(f"| {task} | {num_envs:,} | {name} | {speed} | {', '.join(ratios)} |", flush=True)
 
 
@@ -162,6 +150,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--worker"]:
         worker(*json.loads(sys.argv[2]))
     else:
-        from experiments import launch
-
         launch(main, Config)

@@ -4,13 +4,13 @@ import importlib.metadata
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from jaxrew.rewards import NoReward, RewardModule
-from jaxrew.training.lanes import Settings, init_lanes, make_program, place, run_chunk
+from jaxrew.training.lanes import Program, Settings, init_lanes, make_program, place, run_chunk
 from jaxrew.training.loop import CHUNK_CAPACITY
 from jaxrew.training.train import check_parts, stack
 from jaxrew.types import as_leaves
@@ -65,6 +65,25 @@ def bench_train(
       seeds: how many train in one program.
       steps: frames of one seed; whole updates are run.
     """
+    training = compile_train(agent, env, reward, seeds, steps, lanes)
+    report = _report(training.run, training.frames, training.compile_seconds)
+    return report | {"lanes": training.program.mode, "updates": training.updates}
+
+
+class CompiledTraining(NamedTuple):
+    """`run(repeat)` trains all seeds from start to end, others for every `repeat`; `frames` are summed over seeds."""
+
+    run: Callable[[int], Any]
+    frames: int
+    updates: int
+    compile_seconds: float
+    program: Program
+
+
+def compile_train(
+    agent: Any, env: Any, reward: RewardModule | None, seeds: int, steps: int, lanes: str = "auto"
+) -> CompiledTraining:
+    """Compiles a training for timing it; arguments as for `bench_train`."""
     reward = NoReward() if reward is None else reward
     vec_env = env.vectorise(agent.num_envs)
     check_parts(agent, vec_env, reward)
@@ -88,7 +107,7 @@ def bench_train(
             state, rows = chunk(settings, state, jnp.int32(count), total_steps)
         return rows
 
-    return _report(train, frames, init_seconds + chunk_seconds) | {"lanes": program.mode, "updates": updates}
+    return CompiledTraining(train, frames, updates, init_seconds + chunk_seconds, program)
 
 
 def _compile(function: Any, *args: Any) -> tuple[Any, float]:
