@@ -37,7 +37,7 @@ class Work(NamedTuple):
 WORK = {
     "cartpole": Work("CartPole-v1", "CartPole-v1", 1, 300_000, 4, 4, 4),
     "cartpole-16-seeds": Work("CartPole-v1", "CartPole-v1", 16, 100_000, 4, 4, 4),
-    "doorkey": Work("MiniGrid-DoorKey-8x8-v0", "Navix-DoorKey-8x8-v0", 1, 300_000, 64, 1, 8),
+    "doorkey": Work("MiniGrid-DoorKey-8x8-v0", "Navix-DoorKey-8x8-v0", 1, 1_000_000, 64, 1, 8),
 }
 
 PEER = "PureJaxRL"

@@ -279,7 +279,11 @@ class MiniGrid(Environment, abc.ABC):
         here = kinds == kind
         if kind == c.DOOR:
             here |= kinds >= c.CLOSED_DOOR
-        return jnp.where(here.any(axis=1)[:, None], self.position(jnp.argmax(here, axis=1).astype(jnp.int32)), -1)
+        # One pass over few bytes; `argmax` and `any` take a fifth of a step on CPU.
+        cells = kinds.shape[1]
+        narrow = jnp.uint8 if cells < 256 else jnp.uint16
+        first = jnp.where(here, jnp.arange(cells, dtype=narrow), narrow(cells)).min(axis=1).astype(jnp.int32)
+        return jnp.where(first[:, None] < cells, self.position(first), -1)
 
 
 def check_choice(kind: str, value: str, choices: tuple[str, ...]) -> None:
